@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from surgeon.ops.plugins.plugin_declaration import declare_plugin as declare_plugin
     from surgeon.ops.schemas.declared_ops import OwnOps as OwnOps
     from surgeon.ops.torch_schema import torch_schema as torch_schema
-    from surgeon.pipeline.editing.driver import edit as edit
+    from surgeon.pipeline.editing.edit_group import edit as edit
     from surgeon.pipeline.reports.edit_report import EditReport as EditReport
     from surgeon.pipeline.reports.rewrite_report import Report as Report
     from surgeon.pipeline.reports.site import Site as Site
@@ -104,7 +104,7 @@ _HOMES = {
     "display.pictures.draw": ("draw",),
     "edits.merge_split.merge": ("merge",),
     "pipeline.reports.edit_report": ("EditReport",),
-    "pipeline.editing.driver": ("edit",),
+    "pipeline.editing.edit_group": ("edit",),
     "edits.selection": ("Selection",),
     "edits.merge_split.split": ("SplitReport", "split"),
     "edits": ("edits",),

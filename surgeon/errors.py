@@ -25,9 +25,11 @@ class SurgeonError(Exception):
     """Base of all errors that surgeon raises on purpose.
 
     edit: the edit that was refused, if it was one of several.
+    step: the number of the transform that raised it, in a run of several.
     """
 
     edit: object = None
+    step: int = 0
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the message without the frames, which %tb still has."""

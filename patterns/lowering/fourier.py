@@ -12,7 +12,7 @@ DTYPES = ("float16", "bfloat16", "float32")
 INFINITE = {"non_finite": "of one infinite element a fast transform makes NaN everywhere, a sum where a factor is 0"}
 
 
-class Transform(Captures):
+class FourierTransform(Captures):
     """A signal, its parts along the last axis, how long it is to be, and along which axis it goes."""
 
     x: Tensor
@@ -45,13 +45,13 @@ def table(rows: int, length: int, parts: int, *, inverse: bool, onesided: bool) 
     return found / length if inverse else found
 
 
-def by_input(g: Graph, m: Transform) -> Tensor:
+def by_input(g: Graph, m: FourierTransform) -> Tensor:
     """DFT, whose axis is an input since opset 20."""
     return g.dft(m.x, m.length, m.axis, **m.attributes)
 
 
 @rule(patterns=[by_input], target="any", lacking=True, dtypes=DTYPES, differs=INFINITE)
-def dft(g: Graph, m: Transform) -> Tensor:
+def dft(g: Graph, m: FourierTransform) -> Tensor:
     """Write a DFT of fixed length as a MatMul with its table.
 
     What: forwards and backwards, of real and complex numbers, padded or cut to a length, both sides or one, where the

@@ -8,7 +8,7 @@ from surgeon.edits.extract import Extract
 from surgeon.edits.insert import Insert
 from surgeon.file.model_like import ModelLike
 from surgeon.file.save import ExternalDataMode
-from surgeon.pipeline.editing.driver import CheckMode, edit
+from surgeon.pipeline.editing.edit_group import CheckMode, edit
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.proof.check_options import CheckOptions
 

@@ -14,6 +14,7 @@ __all__ = [
     "patch",
     "protobuf",
     "save",
+    "skeleton_edits",
     "temporary_model",
     "tensors",
 ]

@@ -2,10 +2,15 @@
 
 import os
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import onnx
+from google.protobuf.message import EncodeError
+from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
@@ -13,34 +18,51 @@ from surgeon.file.external_data.repack import repack_converted, repack_unused
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.io.path_encoding import local
 from surgeon.file.minimal_patch import minimal_patch
-from surgeon.file.model import Model
+from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
 from surgeon.file.protobuf.wire_format import Buffer
-from surgeon.file.tensors.casting import CHANGE, Caster, TensorCast
+from surgeon.file.tensors.casting import CHANGE, Caster, CastRange, TensorCast
+from surgeon.file.tensors.decoding import Array
 
 
 class EditableModel(Model):
     """The target state of a model: change its `skeleton` freely, then get the `patch` that turns the source into it.
 
     Tensors whose data were cut out keep their marks, even if they are moved or renamed; their values are read from the
-    source, and copied by the kernel.
+    source, and copied by the kernel.  An editable model may begin as a copy of another one over the same source.
 
     source  the model as in its file; it must stay open as long as this one
+    before  the model that this one began as: the source, or another editable model
     files   by location, data files of adopted models
     recasts conversions of tensor data to another dtype, done when they are written
     """
 
-    def __init__(self, source: Model) -> None:
-        self.__dict__.update(source.__dict__)
-        self.__dict__.pop("external_tensors", None)  # a cached property, but this model changes
-        self.source = source
-        self.files: dict[str, Path] = {}
-        self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
-        self.recasts: list[TensorCast] = []
-        self._changes: dict[Hashable, TensorCast] = {}  # by place of the data
-        self.skeleton = onnx.ModelProto()
-        self.skeleton.CopyFrom(source.skeleton)
+    source: Model
+    before: Model
+
+    def __init__(self, before: Model) -> None:
+        self.__dict__.update(before.__dict__)
+        for name in ("external_tensors", "external_bytes", "skeleton"):  # cached, but this model changes
+            self.__dict__.pop(name, None)
+        earlier = before if isinstance(before, EditableModel) else None
+        self.before, self.source = before, earlier.source if earlier is not None else before
+        self.files: dict[str, Path] = dict(earlier.files) if earlier is not None else {}
+        # Owners of payloads of other models, by id() of the payload.
+        self._owners: dict[int, Model] = dict(earlier._owners) if earlier is not None else {}
+        self.recasts: list[TensorCast] = list(earlier.recasts) if earlier is not None else []
+        # Conversions by the place of the data.
+        self._changes: dict[Hashable, TensorCast] = dict(earlier._changes) if earlier is not None else {}
+
+    @cached_property
+    def skeleton(self) -> onnx.ModelProto:  # type: ignore[override]  # copied when it is first read
+        """The skeleton, which may be changed; at first a copy of the one before."""
+        return self._copied()
+
+    def _copied(self) -> onnx.ModelProto:
+        made = onnx.ModelProto()
+        made.CopyFrom(self.before.skeleton)
+        return made
 
     @property
     def data(self) -> Buffer:
@@ -54,7 +76,35 @@ class EditableModel(Model):
 
     def contains_word(self, word: bytes) -> bool:
         """Whether the skeleton contains the word."""
-        return word in self.skeleton.SerializeToString()
+        try:
+            return word in self.skeleton.SerializeToString()
+        except (EncodeError, ValueError):  # it has 2 GiB of new tensors
+            return True
+
+    def record(self, where: Address, field: int, index: int) -> bytes:
+        """The body of a record of the skeleton; its tensors keep their marks."""
+        message: Any = self.skeleton
+        for number, place in (*where, (field, index)):
+            inner = getattr(message, message.DESCRIPTOR.fields_by_number[number].name)
+            message = inner if isinstance(inner, ProtoMessage) else inner[place]
+        data: bytes = message.SerializeToString()
+        return data
+
+    def value(self, tensor: onnx.TensorProto) -> Array:
+        """The value of a tensor of the skeleton, converted if its data are to be."""
+        change = self.recast_of(tensor)
+        if change is None:
+            return super().value(tensor)
+        stored = onnx.TensorProto()
+        stored.CopyFrom(tensor)
+        stored.data_type = change.old
+        return replace(change, seen=CastRange()).array(super().value(stored))
+
+    def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
+        """As for any model, for a tensor whose data are in the source and stay as they are."""
+        payload = self._payload(tensor)
+        is_own = payload is not None and id(payload) not in self._owners and self.recast_of(tensor) is None
+        return super().span(tensor) if is_own else None
 
     def owner(self, payload: Payload) -> Model:
         """The source, or the adopted model with this payload."""
@@ -96,7 +146,7 @@ class EditableModel(Model):
         copy, first = onnx.ModelProto(), len(self._payloads)
         copy.CopyFrom(other.skeleton)
         self._payloads = [*self._payloads, *other._payloads]
-        self._owners.update((id(payload), other) for payload in other._payloads)
+        self._owners.update((id(payload), other.owner(payload)) for payload in other._payloads)
         if other._payloads:
             for tensor in marked(copy):
                 entry = next(entry for entry in tensor.external_data if entry.key == PAYLOAD_KEY)

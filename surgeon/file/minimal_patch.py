@@ -72,7 +72,7 @@ class _Differences:
         number, count = field.number, self._model.count(where, field.number)
         before, after = (getattr(message, field.name) for message in (old, new))
         if old.HasField(field.name) and new.HasField(field.name):
-            if is_changing(after):
+            if _is_another(before, after):
                 self._patch.delete_all(where, number, range(count))
                 self._patch.insert(where, number, count, [self._patch.holder.serialize_pieces(after)])
             elif before != after:
@@ -112,7 +112,7 @@ class _Differences:
         kept = common_pairs(*([message.SerializeToString() for message in messages] for messages in (old, new)))
         gone: list[int] = []
         for at, before, after in ranges_between(kept, len(old), len(new)):
-            pairs = [pair for pair in _paired(old, new, before, after) if not is_changing(new[pair[1]])]
+            pairs = [(a, b) for a, b in _paired(old, new, before, after) if not _is_another(old[a], new[b])]
             for place, row in pairs:
                 self.compare((*where, (number, place)), old[place], new[row])
             for here, left, come in ranges_between(
@@ -207,6 +207,12 @@ def _key(message: ProtoMessage) -> Hashable:
 def is_changing(message: ProtoMessage) -> bool:
     """Whether it is a tensor whose data are converted to another dtype when they are written."""
     return isinstance(message, onnx.TensorProto) and any(entry.key == CHANGE for entry in message.external_data)
+
+
+def _is_another(old: ProtoMessage, new: ProtoMessage) -> bool:
+    """Whether a tensor has to be written as a whole: its data are converted, or are not those of the old tensor."""
+    tensors = [item for item in (old, new) if isinstance(item, onnx.TensorProto)]
+    return is_changing(new) or len({_mark(tensor) for tensor in tensors}) > 1
 
 
 def _mark(tensor: onnx.TensorProto) -> str | None:

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -60,10 +61,37 @@ def save(
     force: bool = False,
     check: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write the model with the edits of `patch` to `out`, which may be the file it was opened from.
+    """Write the model with the edits of `patch` to `out`, as `saving` does.
 
-    Without edits the bytes are those of the source.  `check` is called with the path of the written, not yet renamed
-    file, its data files beside it; an exception from it stops the save.
+    check: called with the path of the written, not yet renamed file; an exception from it stops the save.
+    """
+    with saving(model, patch, out, external_data=external_data, force=force) as written:
+        if check is not None:
+            check(written.path)
+
+
+@dataclass(slots=True)
+class WrittenModel:
+    """A model that is written, but has not its name yet."""
+
+    path: Path
+    """The temporary file; its data files lie beside it."""
+    is_kept: bool = True
+    """Whether the file gets its name when the context ends."""
+
+
+@contextmanager
+def saving(
+    model: Model,
+    patch: Patch | None,
+    out: str | os.PathLike[str],
+    *,
+    external_data: ExternalDataMode = "auto",
+    force: bool = False,
+) -> Iterator[WrittenModel]:
+    """Write the model with the edits of `patch`; it replaces `out` when the context ends, unless that raises.
+
+    `out` may be the file that the model was opened from.  Without edits the bytes are those of the source.
 
     external_data
         auto     share in the same folder, else copy
@@ -117,8 +145,10 @@ def save(
                 at_once = not moves
                 for data in extra:
                     moves += _place_new_file(stage(data, file, out), file, stack, at_once=at_once, force=force)
-        if check is not None:
-            check(target if file is None else file.temporary)
+        written = WrittenModel(target if file is None else file.temporary)
+        yield written
+        if not written.is_kept:
+            return
         model.check_unchanged()
         if file is not None:
             if sys.platform == "win32" and _is_source(model, target):

@@ -25,15 +25,24 @@ from surgeon.file.save import ExternalDataMode, save
 
 def temporary_path(folder: Path, source: Path) -> Path:
     """A new path in a folder for a temporary model of a source; leftovers of dead runs are removed first."""
-    here = f"{zlib.crc32(platform.node().encode()):08x}"  # process ids of another machine mean nothing here
-    start = f".{source.stem}.surgeon-{here}-"
-    dead = re.compile(rf"{re.escape(start)}(\d+)-[0-9a-f]{{12}}\.onnx")
+    remove_leftovers(folder, source)
+    return folder / f"{_prefix(source)}{os.getpid()}-{uuid.uuid4().hex[:12]}.onnx"
+
+
+def remove_leftovers(folder: Path, source: Path) -> None:
+    """Remove the temporary models of a source that runs of this machine left in a folder when they were killed."""
+    dead = re.compile(rf"{re.escape(_prefix(source))}(\d+)-[0-9a-f]{{12}}\.onnx")
     for entry in () if sys.platform == "win32" else os.listdir(folder):  # on Windows process ids cannot be checked
         match = dead.fullmatch(entry)
         if match and not is_alive(int(match[1])):
             with contextlib.suppress(FileNotFoundError):  # another run was faster
                 (folder / entry).unlink()
-    return folder / f"{start}{os.getpid()}-{uuid.uuid4().hex[:12]}.onnx"
+
+
+def _prefix(source: Path) -> str:
+    """The beginning of the names of a source's temporary models."""
+    here = f"{zlib.crc32(platform.node().encode()):08x}"  # process ids of another machine mean nothing here
+    return f".{source.stem}.surgeon-{here}-"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The changes of an edited index as byte-range edits to the source file."""
+"""The changes of an edited index, as byte-range edits to the source file or as edits of a skeleton."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,6 +6,7 @@ import onnx
 
 from surgeon.file.model import Address
 from surgeon.file.patch import Patch
+from surgeon.file.skeleton_edits import SkeletonEdits
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 
@@ -19,6 +20,19 @@ NODE_INPUT = 1
 def index_patch(index: Index) -> Patch:
     """The edits that turn the source file into the current index.  Without rewrites: an empty patch."""
     patch = Patch(index.model)
+    _write(index, patch)
+    return patch
+
+
+def commit(index: Index, skeleton: onnx.ModelProto) -> None:
+    """Make the changes of an index in a copy of the skeleton of its model."""
+    edits = SkeletonEdits(skeleton)
+    _write(index, edits)
+    edits.apply()
+
+
+def _write(index: Index, patch: Patch | SkeletonEdits) -> None:
+    """Add the changes of an index to a patch, or to the edits of a skeleton."""
     for scope in index.scopes:
         if not scope.is_gone:
             _patch_nodes(patch, index, scope)
@@ -29,10 +43,9 @@ def index_patch(index: Index) -> Patch:
         if not scope.is_dropped:
             _patch_imports(patch, scope.address, FUNCTION_IMPORT, imports=scope.proto.opset_import, scope=scope)
     _patch_functions(patch, index)
-    return patch
 
 
-def _patch_functions(patch: Patch, index: Index) -> None:
+def _patch_functions(patch: Patch | SkeletonEdits, index: Index) -> None:
     """Remove functions without calls, and append new ones."""
     patch.delete_all((), FUNCTION, [place for place, scope in enumerate(index.functions) if scope.is_dropped])
     if index.local.added:
@@ -40,7 +53,7 @@ def _patch_functions(patch: Patch, index: Index) -> None:
         patch.insert((), FUNCTION, len(index.functions), bodies)
 
 
-def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
+def _patch_nodes(patch: Patch | SkeletonEdits, index: Index, scope: Scope) -> None:
     field, where = scope.node_field, scope.address
     remade: dict[int, list[bytes]] = {}
     for node in scope.redirected:
@@ -57,13 +70,13 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
         patch.delete_all(where, field, gone)
 
 
-def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
+def _patch_inputs(patch: Patch | SkeletonEdits, where: Address, node: Node) -> None:
     for position, (old, new) in enumerate(zip(node.proto.input, node.inputs, strict=True)):
         if old != new:
             patch.replace(where, NODE_INPUT, position, [new.encode()])
 
 
-def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
+def _patch_tensors(patch: Patch | SkeletonEdits, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
     dead = scope._removed_tensors.difference(scope.producers)
     dead.update(scope._dropped_initializers.difference(scope.producers))
@@ -92,7 +105,7 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
 
 
 def _patch_imports(
-    patch: Patch,
+    patch: Patch | SkeletonEdits,
     where: Address,
     field: int,
     imports: Sequence[onnx.OperatorSetIdProto],

@@ -20,8 +20,8 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import is_in_memory, model_name
 from surgeon.file.save import ExternalDataMode
 from surgeon.file.temporary_model import temporary_folder, temporary_path
-from surgeon.pipeline.editing.driver import edit
 from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.edit_group import edit
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.driver_settings import NodeFilter

@@ -143,7 +143,7 @@ def run_edits(
     **settings: Any,
 ) -> None:
     """Run edits for a command, and print the report.  Raises as `surgeon.edit`."""
-    from surgeon.pipeline.editing.driver import edit as run
+    from surgeon.pipeline.editing.edit_group import edit as run
 
     report_edit(
         lambda: run(source, edits, output=output, **settings),

@@ -87,7 +87,7 @@ def _only_size(draft: ModelDraft, name: str) -> int | None:
     runs = draft.runs
     if runs is None:
         return None
-    before, options = draft.source.skeleton, runs.options
+    before, options = draft.before.skeleton, runs.options
     declared = {
         value.name: axis
         for value in before.graph.output
@@ -145,7 +145,7 @@ class _Judge:
         runs = draft.runs
         if runs is None:
             return None
-        before, options = draft.source.skeleton, runs.options
+        before, options = draft.before.skeleton, runs.options
         away = IsolatedRuntime(options.required(), options.run_time)
         held = tolerances(before, options)
         try:
@@ -160,9 +160,7 @@ class _Judge:
 
     def run(self, choices: Choices) -> SampleRun:
         """Run one interpretation at batch sizes; if no output is equal there, at larger sizes."""
-        made, old = ModelDraft(self.draft.source), self.samples.claim.old
-        made.skeleton.CopyFrom(self.draft.skeleton)
-        made.changed()
+        made, old = ModelDraft(self.draft), self.samples.claim.old
         walk = SizePropagation(made.index, {self.samples.claim.name: old}, choices)
         walk.run(check)
         _apply(made, walk)

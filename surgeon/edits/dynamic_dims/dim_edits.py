@@ -117,7 +117,7 @@ class Dim(Edit):
             taken += more
             folded += fold_constant_sizes(draft)
         wrong = shape_inference_error(draft.skeleton)  # after branches that are not taken are removed
-        if wrong and not shape_inference_error(draft.source.skeleton):
+        if wrong and not shape_inference_error(draft.before.skeleton):
             raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
         if taken:
             said.append(f"{format_count(taken, 'If')} became the branch that the sizes decide")

@@ -11,9 +11,9 @@ MIN_BYTES = 1 << 20
 
 
 def self_referencing_model(model: Model) -> onnx.ModelProto | None:
-    """The skeleton of a model in a file; tensors that were cut out refer to their bytes in the file.
+    """The skeleton of a model in a file; large tensors that were cut out refer to their bytes in the file.
 
-    None without a file, or if a tensor is not stored as raw bytes.
+    None without a file, or if a tensor is not stored as raw bytes in it.
     """
     if model.path is None:
         return None
@@ -25,6 +25,10 @@ def self_referencing_model(model: Model) -> onnx.ModelProto | None:
             return None
         del tensor.external_data[:]
         start, end = span
+        if end - start < LEAST:
+            tensor.ClearField("data_location")
+            tensor.raw_data = model.data[start:end]
+            continue
         for key, value in (("location", model.path.name), ("offset", start), ("length", end - start)):
             tensor.external_data.add(key=key, value=str(value))
         tensor.data_location = EXTERNAL

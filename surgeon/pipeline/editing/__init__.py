@@ -6,9 +6,9 @@ __all__ = [
     "claim_check",
     "declared_dims",
     "draft",
-    "driver",
     "dynamic_dims_check",
     "edit",
+    "edit_group",
     "edit_settings",
     "inline_branch",
     "node_insertion",
@@ -16,4 +16,5 @@ __all__ = [
     "structural_proof",
     "subgraph",
     "tensor_renaming",
+    "trial_runs",
 ]

@@ -44,7 +44,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
     of a model are outcomes.  Raises UsageError for invalid options.
     """
     started = time.perf_counter()
-    before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
+    before, after, claim = draft.before.skeleton, draft.skeleton, draft.claim
     if claim.untold:
         return CheckResult(
             Outcome.UNPROVED, claim.untold, (), seconds=time.perf_counter() - started, runs=0, tolerance={}
@@ -282,7 +282,7 @@ def _in_stages(
     ends = [bears.get(source, source) for source in sources]
     try:
         with Model.open(edited) as after:
-            before, own, behind = ModelDraft(draft.source), ModelDraft(after), ModelDraft(after)
+            before, own, behind = ModelDraft(draft.before), ModelDraft(after), ModelDraft(after)
             extract(before, (), sources)
             extract(own, (), ends)
             extract(behind, ends, added)

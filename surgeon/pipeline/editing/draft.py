@@ -1,6 +1,7 @@
 """A model being edited, with its index and shapes recomputed on demand."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import onnx
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
@@ -8,7 +9,9 @@ from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 from surgeon.errors import UsageError
 from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
+from surgeon.file.patch import Patch
 from surgeon.ir.index import Index
+from surgeon.ir.index_patch import commit, index_patch
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traversal import nested_graphs, unique_name
 from surgeon.pipeline.editing.claim import ModelClaim
@@ -30,15 +33,29 @@ class ModelDraft(EditableModel):
 
     Attributes:
         skeleton: The edited model without the payloads of large tensors; see `surgeon.file.editable_model`.
-        claim: What the edited model claims about the original.
+        claim: What the edited model claims about the model before.
         runs: Runs models, for an edit that has to choose between several results; None if nothing may run.
+        rewritten: An index of the model before, changed by rules; its changes are those of the skeleton.
     """
 
-    def __init__(self, source: Model) -> None:
-        super().__init__(source)
+    def __init__(self, before: Model) -> None:
+        super().__init__(before)
         self.claim = ModelClaim()
         self.runs: TrialRuns | None = None
+        self.rewritten: Index | None = None
         self._index: Index | None = None
+
+    def _copied(self) -> onnx.ModelProto:
+        made = super()._copied()
+        if self.rewritten is not None:
+            commit(self.rewritten, made)
+        return made
+
+    def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:
+        """As for any editable model; if only rules changed the source, directly from the index."""
+        if self.rewritten is not None and self.before is self.source:
+            return index_patch(self.rewritten)
+        return super().patch(out, whole=whole)
 
     @property
     def graph(self) -> GraphProto:

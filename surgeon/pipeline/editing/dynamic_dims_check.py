@@ -34,7 +34,7 @@ def check_beyond_fixed_size(
         try:
             samples = Samples(
                 claim,
-                draft.source.skeleton,
+                draft.before.skeleton,
                 original,
                 options=options,
                 away=away,

@@ -8,6 +8,7 @@ from pathlib import Path
 from surgeon.file.editable_model import EditableModel
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
+from surgeon.pipeline.snapshot import Snapshot
 from surgeon.proof.check_options import CheckOptions
 
 
@@ -15,12 +16,17 @@ from surgeon.proof.check_options import CheckOptions
 class TrialRuns:
     """How an edit runs models."""
 
-    original: OutputModel
+    before: Snapshot
     """Model that the edit changes."""
     output: Path | None
     """Path of the final result; None if it stays in memory."""
     options: CheckOptions
     """Seeds, sizes, tolerances and limits of the runs."""
+
+    @property
+    def original(self) -> OutputModel:
+        """The same as a model that can run."""
+        return self.before.runnable()
 
     @contextmanager
     def written(self, draft: EditableModel) -> Iterator[OutputModel]:

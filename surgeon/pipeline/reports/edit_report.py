@@ -1,12 +1,13 @@
 """What edits of a whole model did, as data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
-from surgeon.proof.check_result import CheckResult
+from surgeon.file.patch import Patch
+from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import ResultBase, to_json_dict
 
 
@@ -89,6 +90,24 @@ class EditReport(ResultBase):
     def doubts(self) -> list[str]:
         """Why the result is not proved, if it was run: one sentence."""
         return [self.check.reason] if self.check is not None and self.outcome != "proved" else []
+
+    def record(self, found: CheckResult | None) -> None:
+        """Add the check of a group of edits; the first that is not proved stays."""
+        before = self.check
+        if found is None or (before is not None and before.outcome is not Outcome.PROVED):
+            return
+        if before is not None and before.differs_on:
+            reason = " ".join(part for part in (before.reason, found.reason) if part)
+            differences = tuple(dict.fromkeys((*before.differs_on, *found.differs_on)))
+            found = replace(found, reason=reason, differs_on=differences)
+        self.check = found
+
+    def saved(self, patch: Patch) -> None:
+        """Note that the result is written, by its changes of the source."""
+        pieces = patch.pieces()
+        new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+        self.bytes = sum(piece[1] - piece[0] for piece in pieces if isinstance(piece, tuple)), new
+        self.written = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""

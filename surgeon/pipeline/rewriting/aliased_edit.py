@@ -4,11 +4,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
+from onnx import ModelProto
+
 from surgeon.edits.detection.postprocessing_edits import detector_tail, has_postprocessing
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model_like import model_name
 from surgeon.file.save import OutputModel
-from surgeon.pipeline.editing.driver import edited_temporarily
+from surgeon.file.temporary_model import temporary_folder, temporary_path
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.driver import run
+from surgeon.pipeline.editing.edit_group import CHECK_MODES, edit_groups
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.printed_commands import command
@@ -38,9 +43,16 @@ def apply_aliased_edit(
     if has_postprocessing(source, tail.kind):
         return source, None
     try:
-        edits = detector_tail(source, tail.kind)
-        run = edited_temporarily(source, edits, output, check=check, require_proof=require_proof, options=options)
-        return stack.enter_context(run)
+        groups = edit_groups(detector_tail(source, tail.kind))
+        checks = Checks.named(check, CHECK_MODES, require_proof, options)
+        if isinstance(source, ModelProto):
+            made, _ = run(source, groups, checks)
+            return made, groups[0].report
+        home, mode = stack.enter_context(temporary_folder(source, output))
+        path = temporary_path(home, source)
+        stack.callback(path.unlink, missing_ok=True)
+        run(source, groups, checks, Saving(path, external_data=mode))
+        return path, groups[0].report
     except UsageError as error:  # the edit examines the head once more
         reason = str(error).rstrip(".")
         how = command("append", "IN", "OUT", tail.kind)

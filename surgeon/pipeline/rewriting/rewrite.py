@@ -20,11 +20,12 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import ExternalDataMode, OutputModel, save
 from surgeon.pipeline.acceptance.already_fused import already_fused
 from surgeon.pipeline.acceptance.kernel_support import ops_left
+from surgeon.pipeline.checks import PhaseTimer
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings, NodeFilter
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings, UpgradeChoice, require_target
-from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun, open_index
+from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.pipeline.rewriting.unknown_names import require_named
 from surgeon.pipeline.rewriting.verification import (
     InspectModel,

@@ -1,8 +1,6 @@
 """One run of rules over a model, and its repetition without some of its sites."""
 
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
@@ -12,26 +10,6 @@ from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.step_replay import Replay
 from surgeon.shapes.contradictions import DeclaredShapeCheck, check_declared_shapes
-
-
-class PhaseTimer:
-    """Seconds by phase; time in an inner phase does not count for the outer one."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._inner = [0.0]
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Time the body of the context."""
-        start = time.perf_counter()
-        self._inner.append(0.0)
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
-            self._inner[-1] += spent
 
 
 def open_index(model: Model, known: DeclaredShapeCheck | None = None) -> Index:

@@ -13,10 +13,11 @@ from surgeon.file.save import OutputModel, save
 from surgeon.ir.function_table import accidental_calls
 from surgeon.ir.index_patch import index_patch
 from surgeon.ops.traversal import function_key
+from surgeon.pipeline.checks import PhaseTimer
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.reports.site import FAILED_PROOF, NOT_PROVED, Site
 from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
-from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun
+from surgeon.pipeline.rewriting.rule_run import RuleRun
 from surgeon.pipeline.rewriting.step_replay import remaining_near_misses
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import model_check, structural_fault

@@ -1,5 +1,6 @@
 """Checks of the output model as a whole: whether it is valid, and whether it computes the same as the original."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from surgeon.proof.model.model_check import ModelCheck
 
 
-def structural_fault(model: Model, written: onnx.ModelProto | Path) -> str | None:
+def structural_fault(model: Model, written: onnx.ModelProto | Path | Model) -> str | None:
     """A violation of ONNX's rules in the output model that the original does not have, or None."""
     from surgeon.ir.verify_rewrite import new_violations  # not at the top: runs without a check do not need it
 
-    with Model.open(written) as after:
+    with nullcontext(written) if isinstance(written, Model) else Model.open(written) as after:
         complaints = new_violations(model.skeleton, after.skeleton)
     return complaints[0].rstrip(".") if complaints else None
 

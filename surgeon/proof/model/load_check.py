@@ -48,16 +48,18 @@ def loading(
     made: OutputModel,
     options: CheckOptions,
     tolerated: Collection["Lack"] = FOREIGN_OPS,
+    folder: Path | None = None,
 ) -> LoadAnswer:
     """Load a result; where ONNX Runtime refuses it, load the originals.
 
     A worker opens a session and runs nothing.  A result of more than MAX_NODES nodes is not loaded.  A result for
-    which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.
+    which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.  folder: of the data files of
+    a result in memory.
     """
     with Model.open(made) as opened:
         if expanded_count(opened.skeleton) > MAX_NODES:
             return LoadAnswer()
-    refused = refusal(made, options)
+    refused = refusal(made, options, folder=folder)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()
     why = _with_location(refused.message.rstrip("."), made)
@@ -90,19 +92,22 @@ def require_loaded(
     return found.note or None
 
 
-def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
+def refusal(
+    model: OutputModel, options: CheckOptions, *, optimised: bool = False, folder: Path | None = None
+) -> "SessionError | None":
     """ONNX Runtime's reason not to load a model; None where it loads it by itself, or hit a limit.
 
-    optimised: with its own optimisations, which infer more sizes and may find that they do not fit.
+    optimised: with its own optimisations, which infer more sizes and may find that they do not fit.  folder: of the
+    data files of a model in memory.
     """
     # Not at the top: runs that change nothing do not need them.
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
-    given, folder = _without_weights(model)
+    given, home = _without_weights(model)
     away = IsolatedRuntime(options.required(), options.run_time)
     try:
-        with away.open(given, optimised=optimised, only_loads=True, folder=folder) as whole:
+        with away.open(given, optimised=optimised, only_loads=True, folder=folder or home) as whole:
             if whole.name == OrtSession.name:
                 return None
             return SessionError("It runs in pieces, with implementations in Python.", is_unsupported=True)

@@ -1,0 +1,237 @@
+"""The driver of all changes of models: opens a source once, applies transforms in order, and saves the result once.
+
+Each change is compared with the model before it.  If a claim does not hold, the transform may make the same change
+again in a fresh draft, asking for less; this is how sites are rolled back.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx_graphsurgeon as gs
+
+from surgeon.errors import CheckFailed, GraphError, SurgeonError
+from surgeon.file.model import Model
+from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
+from surgeon.file.save import OutputModel
+from surgeon.file.save import saving as saving_model
+from surgeon.file.temporary_model import remove_leftovers
+from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.trial_runs import TrialRuns
+from surgeon.pipeline.snapshot import Snapshot
+from surgeon.pipeline.transform import Claim, Failure, StepReport, Transform
+from surgeon.proof.check_options import CheckOptions, require_output, resolve_output
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.final_check import structural_fault
+from surgeon.proof.model.load_check import loading
+
+
+def run(
+    source: ModelLike,
+    transforms: Sequence[Transform],
+    checks: Checks = Checks(),  # noqa: B008  # frozen
+    saving: Saving = Saving(),  # noqa: B008
+    reports: list[StepReport] | None = None,
+) -> tuple[Any, list[StepReport]]:
+    """Apply transforms to a model in order, establish what each claims, and save the result.
+
+    Args:
+        source: a path (then `saving.output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        transforms: at least one.
+        checks: what to establish.
+        saving: how to save.
+        reports: gets the reports, also where an error is raised.
+
+    Returns:
+        The model in the kind it was given (a path: the path written), and a report of each transform.  Transforms may
+        share one.
+
+    Raises:
+        CheckFailed: a claim does not hold, and the transform has no smaller one; nothing is written.
+        GraphError: a result breaks ONNX's rules.
+        SurgeonError: the errors of the transforms; `error.step` is the number of the transform.
+    """
+    reports = [] if reports is None else reports
+    require_output(is_in_memory(source), saving.output, saving.dry_run)
+    timer = PhaseTimer()
+    with ExitStack() as stack:
+        with timer.phase("read"):
+            original = resolve_model(source)
+            model = stack.enter_context(Model.open(original))
+        if isinstance(original, Path) and len(transforms) > 1:
+            remove_leftovers(original.parent, original)
+        steps = _Run(source, original, model, replace(checks, timer=timer), saving=saving, reports=reports, stack=stack)
+        for number, transform in enumerate(transforms):
+            try:
+                steps.apply(transform, is_last=number == len(transforms) - 1)
+            except SurgeonError as error:
+                error.step = number
+                raise
+        if saving.dry_run:
+            model.check_data()  # as saving would
+    if saving.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
+        return source, reports
+    return gs.import_onnx(steps.result) if isinstance(source, gs.Graph) else steps.result, reports
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run over an opened model."""
+
+    source: ModelLike
+    """The model as the user gave it."""
+    original: OutputModel
+    """The same as a path or a proto."""
+    model: Model
+    """The same, opened."""
+    checks: Checks
+    """What to establish of the next change."""
+    saving: Saving
+    """How to save the result."""
+    reports: list[StepReport]
+    """The reports so far."""
+    stack: ExitStack
+    """Removes temporary files."""
+    output: Path | None = field(init=False)
+    """Path to write; None for models in memory."""
+    state: Snapshot = field(init=False)
+    """The model after the changes so far."""
+    result: Any = None
+    """What is returned."""
+    is_changed: bool = False
+    """Whether any transform changed the model."""
+
+    def __post_init__(self) -> None:
+        self.output = resolve_output(self.saving.output)
+        self.state = Snapshot(self.model, self.output, self.stack, self.original)
+
+    def apply(self, transform: Transform, *, is_last: bool) -> None:
+        """Apply one transform, establish its claim, and save the result of the last."""
+        draft = self._draft()
+        claim = transform.apply(draft, self.checks)
+        while True:
+            report = claim.report
+            if all(report is not known for known in self.reports):
+                self.reports.append(report)
+                report.source, report.output = model_name(self.source), str(self.saving.output or "")
+            failure = self._settle(draft, claim, is_last=is_last)
+            if failure is None:
+                break
+            draft = self._draft()
+            smaller = claim.less(failure, draft) if claim.less is not None else None
+            if smaller is None:
+                raise CheckFailed(f"{failure.message}; nothing was written.", report)
+            claim = smaller
+        self.checks = replace(self.checks, options=_renamed_inputs(draft, self.checks.options), timer=PhaseTimer())
+        if claim.changed:
+            self.is_changed = True
+            self.state = Snapshot(draft, self.output, self.stack)
+
+    def _draft(self) -> ModelDraft:
+        """A fresh draft of the model after the changes so far."""
+        draft = ModelDraft(self.state.model)
+        draft.runs = None if self.checks.is_off else TrialRuns(self.state, self.output, self.checks.options)
+        return draft
+
+    def _settle(self, draft: ModelDraft, claim: Claim, *, is_last: bool) -> Failure | None:
+        """Establish a claim, and save the model if it is the last; the failure if the claim does not hold."""
+        if self.saving.dry_run:
+            return None
+        if claim.prove is not None and self.checks.sites:
+            failure = claim.prove(self.state)
+            if failure is not None:
+                return failure
+        if claim.confirm is not None:
+            claim.confirm()
+        after = Snapshot(draft, self.output, self.stack)
+        if not is_last:
+            return self._establish(after, claim)
+        with self.checks.timer.phase("write"):
+            return self._save(draft, claim, after)
+
+    def _save(self, draft: ModelDraft, claim: Claim, after: Snapshot) -> Failure | None:
+        """Write the model, establish its claim on what was written, and keep it if that holds."""
+        if self.output is None:
+            self.result = draft.patch().to_proto()
+            after.written_at(self.result)
+            return self._establish(after, claim)
+        how = self.saving
+        patch = draft.patch(self.output, whole=how.external_data not in ("auto", "copy"))
+        with saving_model(
+            self.model, patch, self.output, external_data=how.external_data, force=how.force
+        ) as written:
+            after.written_at(written.path)
+            failure = self._establish(after, claim)
+            after.written_at(None)
+            written.is_kept = failure is None
+            for report in self.reports if failure is None else ():
+                report.saved(patch)
+        self.result = self.output
+        return failure
+
+    def _establish(self, after: Snapshot, claim: Claim) -> Failure | None:
+        """Whether a change is what it claims, as far as the checks ask; the failure if it is not."""
+        if not claim.changed:
+            return None
+        if self.checks.progress is not None:
+            self.checks.progress("check", len(claim.sites))
+        with self.checks.timer.phase("check"):
+            found = self._examine(after, claim, self.checks.options)
+            claim.report.record(found.result)
+        if not found.reason:
+            return None
+        if found.is_doubt:
+            raise CheckFailed(f"{found.message}; nothing was written.", claim.report)
+
+        def is_wrong(draft: ModelDraft) -> bool:
+            with ExitStack() as stack:
+                trial, options = Snapshot(draft, self.output, stack), replace(self.checks.options, layers=False)
+                tried = self._examine(trial, claim, options)
+                return bool(tried.reason) and not tried.is_doubt
+
+        return found._replace(is_wrong=is_wrong)
+
+    def _examine(self, after: Snapshot, claim: Claim, options: CheckOptions) -> Failure:
+        """Check the structure of a result, whether it loads, and its relation to the model before; no reason if right.
+
+        If sites can be blamed, a result that was compared and did not fail is loaded only if it may not have run.
+        """
+        checks, words, has_sites = self.checks, claim.words, claim.less is not None
+        if not (has_sites and checks.is_off):
+            complaint = structural_fault(self.state.model, after.opened)
+            if complaint is not None and not has_sites:
+                raise GraphError(f"{words.invalid} ({complaint}); nothing was written.")
+            if complaint is not None:
+                return Failure.of(f"it is invalid, {complaint}", words.differs)
+        compares = checks.whole == "always" or (checks.whole == "auto" and not claim.structure and claim.prove is None)
+        result: CheckResult | None = None
+        if has_sites and compares:
+            result = claim.relation(self.state, after.runnable(), options)
+        if result is None or result.outcome is Outcome.UNPROVED:
+            made, folder = after.loadable()
+            loaded = loading([self.original, *claim.originals], made, options, claim.tolerated, folder=folder)
+            claim.report.refused = loaded.note
+            if loaded.fault:
+                return Failure.of(loaded.fault, words.differs if has_sites else words.unloadable, result)
+        if result is None and compares:
+            result = claim.relation(self.state, after.runnable(), options)
+        if result is None or result.outcome is Outcome.PROVED:
+            return Failure("", result=result)
+        if result.outcome is Outcome.FAILED:
+            return Failure.of(result.reason, words.differs, result)
+        doubt = Failure.of(result.reason, words.doubted, result) if checks.require_proof else Failure("", result=result)
+        return doubt._replace(is_doubt=True)
+
+
+def _renamed_inputs(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
+    """The same options with the user's inputs under the names that a change gives them, for later changes."""
+    names = {} if not options.inputs else {draft.claim.original(value.name): value.name for value in draft.graph.input}
+    if draft.claim.made or all(old == new for old, new in names.items()):
+        return options
+    from surgeon.runtime.inputs.user_inputs import read_inputs  # not at the top: few runs have inputs of the user
+
+    given = [one.arrays for one in read_inputs(draft.before.skeleton, options.inputs)]
+    return replace(options, inputs=[{names.get(name, name): held[name] for name in held} for held in given])

@@ -1,0 +1,53 @@
+"""The model between two transforms; a file of it exists only while a runtime asks for one."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import onnx
+
+from surgeon.file.editable_model import EditableModel
+from surgeon.file.external_data.self_reference import self_referencing_model
+from surgeon.file.model import Model
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
+
+
+class Snapshot:
+    """A model that does not change any more.
+
+    model   the source, or a draft over it
+    """
+
+    def __init__(
+        self, model: Model, output: Path | None, stack: ExitStack, made: OutputModel | None = None
+    ) -> None:
+        """output: path of the final result.  stack: removes the file.  made: the model for a runtime, if it exists."""
+        self.model, self._output, self._stack, self._made = model, output, stack, made
+
+    @property
+    def opened(self) -> OutputModel | Model:
+        """The written model if it exists, else the model."""
+        return self.model if self._made is None else self._made
+
+    def runnable(self) -> OutputModel:
+        """The model for a runtime: in memory, or as a file that is removed when the run ends."""
+        if self._made is None:
+            assert isinstance(self.model, EditableModel)  # a source is given as it was opened
+            patch = self.model.patch(self._output, whole=True)
+            if self.model.path is None:
+                self._made = patch.to_proto()
+            else:
+                self._made = self._stack.enter_context(temporary_model(self.model.source, patch, self._output))
+        return self._made
+
+    def loadable(self) -> tuple[OutputModel, Path | None]:
+        """The model for a runtime that runs nothing, and the folder of its data: without a file if that is possible."""
+        is_light = isinstance(self.model, EditableModel) and self._made is None and not self.model.files
+        light: onnx.ModelProto | None = self_referencing_model(self.model) if is_light else None
+        if light is None or self.model.path is None:
+            return self.runnable(), None
+        return light, self.model.path.parent
+
+    def written_at(self, path: OutputModel | None) -> None:
+        """Note the file or the model in memory that this model was written to; None if it is gone."""
+        self._made = path

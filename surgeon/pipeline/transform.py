@@ -1,0 +1,141 @@
+"""Transforms: the changes of models, and what each of them claims of its result."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from surgeon.file.patch import Patch
+from surgeon.file.save import OutputModel
+from surgeon.pipeline.checks import Checks
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.snapshot import Snapshot
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult
+from surgeon.proof.model.load_check import FOREIGN_OPS
+
+if TYPE_CHECKING:
+    from surgeon.proof.model.model_check import ModelCheck
+    from surgeon.runtime.sessions.ort_session import Lack
+
+Relation = Callable[[Snapshot, OutputModel, CheckOptions], CheckResult]
+"""Compares the model after a change with the model before it; never raises for what a model does."""
+
+
+class StepReport(Protocol):
+    """What one transform did."""
+
+    source: str
+    output: str
+    refused: str
+
+    @property
+    def outcome(self) -> str:
+        """proved, failed, unproved, unchecked or unchanged."""
+        ...
+
+    def record(self, found: CheckResult | None) -> None:
+        """Add the comparison with the model before."""
+        ...
+
+    def saved(self, patch: Patch) -> None:
+        """Note that the result of the run is written.  patch: its changes of the source."""
+        ...
+
+
+class Failure(NamedTuple):
+    """Why a claim does not hold."""
+
+    reason: str
+    """A clause."""
+    message: str = ""
+    """The sentence for the user."""
+    result: CheckResult | None = None
+    """The comparison that failed; None if nothing was compared."""
+    sites: Sequence[Any] = ()
+    """Sites to blame; none for the whole model."""
+    is_wrong: "Callable[[ModelDraft], bool]" = lambda _: True
+    """Whether another result of the same transform is wrong too."""
+    is_doubt: bool = False
+    """Whether nothing is wrong, but a required proof is missing."""
+
+    @classmethod
+    def of(cls, reason: str, how: str, result: CheckResult | None = None) -> Self:
+        """A failure of the whole model.  how: how messages speak of it, as a clause."""
+        first = "" if result is None else result.first_different
+        where = f"; the first tensor to leave tolerance is {first!r}" if first else ""
+        return cls(reason.rstrip("."), f"{how}: {reason.rstrip('.')}{where}", result)
+
+
+class Words(NamedTuple):
+    """How messages speak of a result, as clauses."""
+
+    differs: str
+    """It is not what it claims to be."""
+    doubted: str
+    """It lacks a required proof."""
+    invalid: str
+    """It breaks ONNX's rules."""
+    unloadable: str
+    """ONNX Runtime loads the original only."""
+
+    @classmethod
+    def of(cls, made: str, original: str = "the original") -> Self:
+        """The words for a model.  made: how it came to be, as "edited".  original: what it is compared with."""
+        model = f"The {made} model"
+        return cls(
+            f"{model} differs from {original}",
+            f"{model} is not proved",
+            f"{model} would be invalid",
+            f"{model} does not load",
+        )
+
+
+@dataclass(slots=True)
+class Claim:
+    """What a transform did to a draft, and what the driver has to establish of the result."""
+
+    report: StepReport
+    """The transform's part of the report."""
+    words: Words
+    """How messages speak of the result."""
+    relation: Relation
+    """How the model after the change is compared with the model before it."""
+    structure: bool = False
+    """Whether the relation follows from the nodes, so that nothing has to run."""
+    changed: bool = True
+    """Whether the draft was changed."""
+    sites: Sequence[Any] = ()
+    """Regions that `prove` proves one by one."""
+    prove: Callable[[Snapshot], Failure | None] | None = None
+    """Proves the sites that have no proof yet."""
+    confirm: Callable[[], None] | None = None
+    """Raises if the change is not the expected one; called before the result is written."""
+    less: "Callable[[Failure, ModelDraft], Claim | None] | None" = None
+    """Makes the same change in a fresh draft, asking for less; None if that is impossible."""
+    tolerated: "Collection[Lack]" = field(default=FOREIGN_OPS)
+    """Lacks of ONNX Runtime that do not matter for the result."""
+    originals: Sequence[OutputModel] = ()
+    """Models besides the source of the run that the change began with."""
+
+
+class Transform(Protocol):
+    """One change of a model, as a value: its fields are its options, its docstring is its manual."""
+
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Change a draft; opens and saves nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class EqualModels:
+    """The relation of models that have equal outputs for equal inputs.  The model before runs once for all others."""
+
+    _check: "tuple[Snapshot, ModelCheck] | None" = None
+
+    def __call__(self, before: Snapshot, made: OutputModel, options: CheckOptions) -> CheckResult:
+        """Run both models and compare their outputs."""
+        from surgeon.proof.model.final_check import model_check  # not at the top: most rewrites compare no models
+
+        if self._check is None or self._check[0] is not before:
+            self._check = before, model_check(before.model, before.runnable(), options)
+        return self._check[1].check(made, layers=options.layers)
