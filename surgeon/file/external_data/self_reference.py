@@ -25,7 +25,7 @@ def self_referencing_model(model: Model) -> onnx.ModelProto | None:
             return None
         del tensor.external_data[:]
         start, end = span
-        if end - start < LEAST:
+        if end - start < MIN_BYTES:
             tensor.ClearField("data_location")
             tensor.raw_data = model.data[start:end]
             continue
