@@ -53,7 +53,7 @@ BUDGETS = {
     "edits": 7_000,
     "file": 4_250,
     "ir": 2_400,
-    "ops": 4_350,
+    "ops": 4_400,
     "patterns": 300,
     "pipeline": 6_750,
     "precision": 5_950,

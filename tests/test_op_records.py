@@ -1,7 +1,11 @@
 """The records of operators: one each, and none that the schemas contradict."""
 
+import operator
+
+import numpy as np
+import onnxruntime as ort
 import pytest
-from onnx import defs
+from onnx import TensorProto, defs, helper
 
 from surgeon.ir.folding_kernels import FOLDS
 from surgeon.ops.schemas import history, schema
@@ -79,6 +83,36 @@ def test_a_record_fits_the_schemas(item):
         assert any(spec.type == defs.OpSchema.AttrType.GRAPH.value for spec in versions[-1].attributes.values())
     if item.dtype.returns_bool:
         assert versions[-1].allowed(versions[-1].outputs[0]) == {"tensor(bool)"}
+
+
+def computed(op, *inputs, **attributes):
+    """What ONNX Runtime computes of floats."""
+    given = {f"x{place}": x for place, x in enumerate(inputs)}
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name, x in given.items()]
+    node = helper.make_node(op, list(given), ["y"], **attributes)
+    graph = helper.make_graph([node], "one", ports, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, given)[0]
+
+
+@pytest.mark.parametrize(
+    "op", sorted(name for name in trait_lookup.ops_with(lambda op: op.numerics.never_negative) if "::" not in name)
+)
+def test_what_is_never_negative_returns_no_number_below_zero(op):
+    """Of numbers of both signs; a root of a negative number is no number."""
+    x = np.random.default_rng(0).normal(0, 4, (1, 2, 6, 6)).astype(np.float32)
+    found = computed(op, x, **({"kernel_shape": [2, 2]} if op == "LpPool" else {}))
+    assert not (found < 0).any()
+    assert (found > 0).any()
+
+
+@pytest.mark.parametrize("op", sorted(trait_lookup.ops_with(lambda op: op.algebra.comparison)))
+def test_a_comparison_is_by_its_sign(op):
+    """Its sign says what the operator returns below, at and above."""
+    signs = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+    x, y = np.array([1.0, 2.0, 3.0], np.float32), np.full(3, 2, np.float32)
+    assert computed(op, x, y).tolist() == signs[traits_of(op).algebra.comparison](x, y).tolist()
 
 
 @pytest.mark.parametrize("item", [item for item in OP_TRAITS.values() if item.shape.axes], ids=lambda item: item.name)

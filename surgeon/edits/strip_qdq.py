@@ -7,6 +7,9 @@ import numpy as np
 import onnx
 from onnx import NodeProto, numpy_helper
 
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.traits.dtype_traits import DEQUANTIZE, QUANTIZE
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.ops.traversal import nodes_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
@@ -16,9 +19,6 @@ from surgeon.printed_commands import command
 from surgeon.runtime.kernels.kernel_registry import dequantize_linear
 from surgeon.text import format_count
 
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
-"""Ops with no output below 0."""
 CLIP_INPUTS_SINCE = 11  # first opset at which the limits of Clip are inputs (ONNX changelog)
 UNTOLD = (
     "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose; by how much: "
@@ -110,7 +110,7 @@ def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> 
 def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tuple[float, float] | None:
     """Limits of the pair if one of them is 0 and the producer may exceed it; None otherwise."""
     scope, constants = draft.index.main, draft.index.constants
-    if before is not None and (before.op_type in NOT_NEGATIVE or _clips_at_0(draft, before)):
+    if before is not None and (_is_never_negative(before) or _clips_at_0(draft, before)):
         return None
     stored = draft.shapes.dtype(scope, node.input[0])
     scale, zero = (constants.array(scope, name) if name else np.zeros(1) for name in _settings(node))
@@ -124,6 +124,10 @@ def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tup
     if (zero == kind.min).all():
         return 0.0, reach
     return (-reach, 0.0) if (zero == kind.max).all() else None
+
+
+def _is_never_negative(node: NodeProto) -> bool:
+    return traits_of(qualified_name(node.domain, node.op_type)).numerics.never_negative
 
 
 def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:

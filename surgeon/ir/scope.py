@@ -297,6 +297,10 @@ class Scope:
         """The number of live Constant nodes."""
         return sum(node.alive for node in self.by_op.get("Constant", ()))
 
+    def nodes_of(self, ops: Iterable[str]) -> list[Node]:
+        """The nodes of these ops, op by op."""
+        return [node for op in sorted(ops) for node in self.by_op.get(op, ())]
+
     def has(self, op: str) -> bool:
         """Whether the scope has a live node of an op."""
         nodes, gone = self.by_op.get(op, ()), self._removed_counts.get(op, 0)

@@ -9,12 +9,14 @@ from surgeon.edits.detection.column_tracing import is_constant, maker_of, scales
 from surgeon.edits.detection.head_columns import ENDS, JOINS, columns_of, raw_tensors
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Node
+from surgeon.ops.traits.op_traits import EVERY
+from surgeon.ops.traits.trait_lookup import ADDITIONS, SUBTRACTIONS, ops_with, traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.shapes.op_rules.element_origins import MOVES
 
 NMS_OP = "NonMaxSuppression"
-_SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # ops that compute a width, which is never negative
+_SIZES = {"Pow", *ops_with(lambda op: op.numerics.never_negative and op.shape.same_type_as_input)}  # compute widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
     maker = draft.index.main.producers.get(boxes)
     while maker is not None and maker.op in MOVES:
         maker = draft.index.main.producers.get(maker.inputs[0])
-    is_moved = maker is not None and maker.op == "Add" and any(_is_thin(draft, name) for name in maker.inputs)
+    is_moved = maker is not None and maker.op in ADDITIONS and any(_is_thin(draft, name) for name in maker.inputs)
     if is_moved or shape is None or any(str(size).startswith("?") for size in shape[1:]):
         raise UsageError(
             f"The model's own suppression at {node.label!r} reads boxes that were chosen or moved before it: name the "
@@ -164,7 +166,8 @@ def _made_by(draft: ModelDraft, scores: str) -> str:
 
 def _moved(node: Node) -> Sequence[str]:
     """The inputs of a node that it moves to its output."""
-    return node.inputs if node.op == "Concat" or node.op in JOINS else node.inputs[:1]
+    is_joined = node.op in JOINS or traits_of(node.op).data.copies_elements == EVERY
+    return node.inputs if is_joined else node.inputs[:1]
 
 
 def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
@@ -182,9 +185,9 @@ def _form_of_pair(draft: ModelDraft, first: Node | None, third: Node | None) -> 
     if first is None or third is None:
         return ""
     is_start = first.outputs[0] in _seen(draft, third)  # the end is the start plus a size
-    if third.op == "Add" and (is_start or first.op == "Sub"):
+    if third.op in ADDITIONS and (is_start or first.op in SUBTRACTIONS):
         return "xyxy" if is_start or _share(draft, first, third) else ""
-    if third.op == "Sub":  # two corners less each other; one Sub may be a corner: a point minus a distance
+    if third.op in SUBTRACTIONS:  # two corners less each other; one Sub may be a corner: a point minus a distance
         return "cxcywh" if first is not third and _share(draft, first, third) else ""
     is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
     return "cxcywh" if is_size else ""

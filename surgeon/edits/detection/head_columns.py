@@ -5,16 +5,21 @@ from typing import Any, Literal
 
 from surgeon.edits.detection.column_tracing import Place, changes_size, is_constant, places, shape_of, trace
 from surgeon.errors import UsageError
+from surgeon.ops.traits.dtype_traits import POWERS, SIGMOIDS, STEP_FUNCTIONS
+from surgeon.ops.traits.trait_lookup import ADDITIONS, MULTIPLICATIONS, SUBTRACTIONS, ops_with, traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.printed_commands import command
 from surgeon.shapes.tensor_types import INTEGERS
 
 SIGMOID, SOFTMAX = "sigmoid", "softmax"
-ENDS: Mapping[str, str] = {"Sigmoid": SIGMOID, "Softmax": SOFTMAX}
-JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # class score times objectness, and its root
+ENDS: Mapping[str, str] = {
+    **dict.fromkeys(SIGMOIDS, SIGMOID),
+    **dict.fromkeys(ops_with(lambda op: op.numerics.is_softmax), SOFTMAX),
+}
+_ROOTS = frozenset(op for op, exponent in POWERS.items() if exponent is None or exponent > 0)
+JOINS = _ROOTS | MULTIPLICATIONS  # class score times objectness, and its root
 _BEST = frozenset(("TopK", "ReduceMax"))
-_WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: class numbers, computed from indices
-_SHIFTS = frozenset(("Add", "Sub"))
+_SHIFTS = ADDITIONS | SUBTRACTIONS
 Origin = tuple[str, int, int]  # a tensor, an axis, and an index along it
 MIN_COLUMNS, MAX_COLUMNS = 5, 2048  # columns: a box with one score, and more than any detector has
 Column = Literal["score", "best score", "class", "constant", "number", ""]
@@ -42,15 +47,16 @@ def _made_kind(draft: ModelDraft, names: Sequence[str]) -> Column:
         return "constant" if is_constant(draft, names[-1]) else ""
     if node.op in _BEST:
         return "best score"
-    if node.op in _WHOLE:
-        return "class"
+    if node.op in STEP_FUNCTIONS:
+        return "class"  # computed from indices
     if node.op in ENDS:
         return "score"
+    selectors = traits_of(node.op).control.selectors
     rest = [each for each in node.inputs if each and not is_constant(draft, each)]
     if node.op in _SHIFTS and len(rest) == 1:
         return "class" if _kind(draft, rest[0]) == "class" else "number"  # an angle: (sigmoid - 1/4) * pi
-    if node.op in JOINS or node.op == "Where":
-        kinds = {_kind(draft, each) for each in (rest[1:] if node.op == "Where" else rest)}
+    if node.op in JOINS or selectors:
+        kinds = {_kind(draft, each) for each in (rest[1:] if selectors else rest)}
         return next((kind for kind in _FIRST if kind in kinds), "number")
     return "number"
 

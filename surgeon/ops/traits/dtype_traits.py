@@ -32,6 +32,8 @@ FIXED_DTYPE_OUTPUTS: Mapping[str, Slots] = MappingProxyType(
 """Outputs whose dtype does not follow the inputs."""
 CAST = "Cast"
 """The operator that converts dtypes."""
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+"""The operators that turn floats into integers and back, with a scale."""
 DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
     {
         "Cast": ("to", None),

@@ -39,6 +39,8 @@ class IndexedTable(NamedTuple):
     """The indexed axis without that attribute."""
     by_tuples: bool = False
     """The last axis of the indices runs over axes of the table, from `batch_dims` on (GatherND)."""
+    by_element: bool = False
+    """The indices have the rank of the table: each is for one element of the output (GatherElements)."""
 
 
 class AttentionInputs(NamedTuple):
@@ -90,8 +92,13 @@ class DtypeTraits(NamedTuple):
     """The output holds indices or counts, which are small for any input."""
     later_outputs_are_indices: bool = False
     """All outputs but the first hold indices."""
-    is_qdq: bool = False
-    """It quantizes or dequantizes.  Each consumer keeps a node for itself, since runtimes fuse the two."""
+    quantization: Literal["", "to integers", "to floats"] = ""
+    """It quantizes floats, or dequantizes integers."""
+
+    @property
+    def is_qdq(self) -> bool:
+        """Whether it quantizes or dequantizes: each consumer keeps a node for itself, since runtimes fuse the two."""
+        return bool(self.quantization)
 
 
 class AlgebraTraits(NamedTuple):
@@ -107,8 +114,13 @@ class AlgebraTraits(NamedTuple):
     """The constant that changes nothing as second input; if the op commutes, also as first."""
     divisors: Slots = ()
     """Inputs that it divides by."""
-    compares: bool = False
-    """It compares two inputs by order or equality."""
+    comparison: Literal["", "=", "<", "<=", ">", ">="] = ""
+    """How it compares its two inputs."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares two inputs by order or equality."""
+        return bool(self.comparison)
 
 
 class DataTraits(NamedTuple):
@@ -152,6 +164,8 @@ class NumericsTraits(NamedTuple):
     """It is a softmax."""
     squares: bool = False
     """It multiplies numbers by themselves."""
+    never_negative: bool = False
+    """Its first output holds no number below zero, whatever the inputs."""
     error_is_absolute: bool = False
     """Kernels err by a fraction of 1, however small the results are."""
     error_is_input_scaled: bool = False
@@ -199,6 +213,8 @@ class ControlTraits(NamedTuple):
 
     has_bodies: bool = False
     """It holds subgraphs."""
+    scans: bool = False
+    """It runs its body for each slice of its last inputs, as many as the attribute num_scan_inputs says."""
     trip_counts: Slots = ()
     """Inputs that say how often to run."""
     conditions: Slots = ()

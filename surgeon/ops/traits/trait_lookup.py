@@ -30,12 +30,28 @@ DATA_MOVEMENT = ops_with(lambda op: op.data.copies_elements == (0,) and not op.n
 FOLDABLE = ops_with(lambda op: op.data.foldable)
 GATHER_LIKE = ops_with(lambda op: op.data.copies_elements and op.indexing.lookups)
 """Those that copy elements of a table by index."""
+GATHERS = ops_with(
+    lambda op: op.data.copies_elements and any(not (at.by_tuples or at.by_element) for at in op.indexing.lookups)
+)
+"""Those that copy slices of a table along one axis."""
+TUPLE_GATHERS = ops_with(lambda op: op.data.copies_elements and any(at.by_tuples for at in op.indexing.lookups))
+"""Those that copy elements or slices of a table at tuples of indices."""
 ONE_TYPE = ops_with(lambda op: op.dtype.one_type)
 RESHAPE_OPS = ops_with(lambda op: op.shape.is_reshape)
+SIZE_OPS = ops_with(lambda op: op.shape.returns_sizes)
 CAST_OPS = ops_with(lambda op: op.dtype.is_cast)
 EXPANDING = ops_with(lambda op: op.shape.expands)
 TRANSPARENT = ops_with(lambda op: op.data.identity_when)
 WITH_BODIES = ops_with(lambda op: op.control.has_bodies)
+LOOPS = ops_with(lambda op: op.control.trip_counts)
+"""Those with a trip count and a condition; their bodies read and return both before what they carry."""
+BRANCHES = ops_with(lambda op: op.control.has_bodies and op.control.selectors)
+"""Those that run one of their bodies."""
+SCANS = ops_with(lambda op: op.control.scans)
+"""Those that run their body for each slice of some inputs."""
+ADDITIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (1, 1))
+SUBTRACTIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (1, -1))
+MULTIPLICATIONS = ops_with(lambda op: op.algebra.family == "product" and op.algebra.signs == (1, 1))
 
 ALWAYS_RANDOM = frozenset(name.rpartition("::")[2] for name in ops_with(lambda op: op.control.random == "always"))
 """The operators that draw random numbers in every run, without their domains."""

@@ -16,6 +16,7 @@ from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.node_check import check_node
 from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS
 from surgeon.ops.traversal import all_nodes, captured_names, imports_of
 from surgeon.rules.functions.function_body import first_version
 from surgeon.rules.replacing.replacement import OUTER_READS_KEY
@@ -116,7 +117,7 @@ def emit_body(
     tensors[""] = None
     numbers: dict[str, np.ndarray] = {}
     for node in inline_call(call, function, find):
-        if node.op_type == "Identity" and not node.domain:
+        if node.op_type in IDENTITY_OPS and not node.domain:
             tensors[node.output[0]] = tensors[node.input[0]]
             continue
         if _is_number(node):

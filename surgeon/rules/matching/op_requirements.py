@@ -6,9 +6,10 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from surgeon.ir.scope import qualified_name
-from surgeon.ops.traits.trait_lookup import TRANSPARENT
+from surgeon.ops.traits.dtype_traits import SIGMOIDS
+from surgeon.ops.traits.trait_lookup import MULTIPLICATIONS, TRANSPARENT
 from surgeon.rules.matching.associative.flattening import PRODUCT, SUM, FlatChain, flatten
-from surgeon.rules.matching.associative.identities import DEPTH, OPS_EXPANDED, OPS_REPLACED, SUMS, Identity
+from surgeon.rules.matching.associative.identities import DEPTH, OPS_EXPANDED, OPS_REPLACED, SUMS, TANHS, Identity
 from surgeon.rules.matching.node_matchers import is_wildcard
 from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, Pattern, Value, Var
 
@@ -72,7 +73,7 @@ class OpRequirements:
             return frozenset()
         heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
         found: set[Identity] = {"factor"} if heads & SUMS else set()
-        if "Sigmoid" in heads:
+        if heads & SIGMOIDS:
             found |= {"sigmoid", "factor"}
         if any(self._holds_tanh(item) for item, _ in flat.operands):
             found.add("tanh")
@@ -81,7 +82,7 @@ class OpRequirements:
     def _is_factored(self, value: Value) -> bool:
         """Whether a value is a product that may be multiplied out."""
         heads = self.heads(value)
-        return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
+        return heads is not None and not heads.isdisjoint(MULTIPLICATIONS) and not heads.isdisjoint(SUMS)
 
     def _holds_tanh(self, value: Value) -> bool:
         """Whether a value is a sum with a tanh operand."""
@@ -92,7 +93,7 @@ class OpRequirements:
         flat = self.flat(value) if isinstance(value, NodeOutput) else None
         if flat is None or flat.family is not SUM:
             return False
-        return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
+        return any(self.heads(item) == TANHS for item, _ in flat.operands)
 
     @memoized
     def heads(self, value: Value) -> frozenset[str] | None:
@@ -137,7 +138,7 @@ class OpRequirements:
         found = frozenset({own}) if own is not None else frozenset()
         groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
         for law in self.identities(value):
-            wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
+            wanted = TANHS if law == "tanh" else SIGMOIDS
             groups = frozenset(group | OPS_REPLACED[law] if group == wanted else group for group in groups)
         return groups
 

@@ -29,6 +29,7 @@ from surgeon.ir.mutations import (
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import knows_domain, schema
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.shape_uses import ShapeUse
 from surgeon.rules.replacing.insertion_point import can_redirect, insertion_point, redirect_shape_use, require_shareable
@@ -263,7 +264,7 @@ class Splicer:
             for node in insertion_point(match)[2]:
                 require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
-            if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
+            if ref.kind == "capture" and all(node.op in IDENTITY_OPS for node in match.nodes):
                 why = match.index.pin_reason(scope, name)
                 require(why is None, f"{name!r} must keep its name: {why}")
 
@@ -282,14 +283,11 @@ class Splicer:
             names[ref] = maker.tensor("Constant")
             yield maker.node(constant_node(item), {FIRST: names[ref]})
         if item.like is not None:
-            cast = maker.tensor("CastLike")
-            tensors = {
-                ref: names[ref],
-                item.like: names[item.like],
-                TensorRef("inner", -1): cast,
-            }  # `like` may be inner 0
-            yield maker.node(ReplacementNode("", "CastLike", (ref, item.like), outputs=(-1,), attributes=()), tensors)
-            names[ref] = cast
+            cast = ReplacementNode("", "CastLike", (ref, item.like), outputs=(-1,), attributes=())
+            made = maker.tensor(cast.op)
+            tensors = {ref: names[ref], item.like: names[item.like], TensorRef("inner", -1): made}
+            yield maker.node(cast, tensors)  # `like` may be inner 0
+            names[ref] = made
 
     def _initializer(self, maker: NodeBuilder, item: ReplacementConstant) -> str:
         """The name of an initializer with this value; equal ones of one scope are shared."""

@@ -8,6 +8,7 @@ from onnx import FunctionProto, GraphProto, NodeProto
 from surgeon.file.protobuf.payloads import size_of
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import BRANCHES
 from surgeon.ops.traversal import names_read
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
@@ -88,7 +89,7 @@ def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
     its initializers, which are further inputs of the function; and `used`, whether each output has readers.
     """
     folding: ConstantFolder | None = None
-    for node in list(scope.by_op.get("If", ())):
+    for node in scope.nodes_of(BRANCHES):
         if not node.alive:
             continue
         condition = index.constants.scalar(scope, node.inputs[0])
@@ -150,5 +151,5 @@ def _outer_names(graph: GraphProto) -> list[str]:
 
 
 decided_branches = Search(
-    _decided_branches, "no If has a condition that is fixed in the file", replaces=lambda op: op == "If"
+    _decided_branches, "no If has a condition that is fixed in the file", replaces=BRANCHES.__contains__
 )

@@ -10,6 +10,7 @@ from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper
 from surgeon.ir.constants import ConstantValue
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import ADDITIONS, CAST_OPS, GATHERS, IDENTITY_OPS, LOOPS, traits_of
 from surgeon.ops.traversal import names_read, subgraphs
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
@@ -18,10 +19,8 @@ from surgeon.shapes.index_shapes import shapes_of
 
 CARRIED = 2  # number of inputs of a loop, and of its body, before the loop-carried ones
 INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
+SAME_INTEGERS = IDENTITY_OPS | CAST_OPS
 INTEGER_DTYPES = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
-
-
-COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # op -> iterations beyond the limit
 
 
 class _Count(NamedTuple):
@@ -46,7 +45,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
     further inputs of the function; and `used`, whether each output has readers.
     """
     types = shapes_of(index)
-    for node in list(scope.by_op.get("Loop", ())):
+    for node in scope.nodes_of(LOOPS):
         if not node.alive or node.inputs[0] or len(node.inputs) < 2:
             continue
         item = node.attribute("body")
@@ -78,7 +77,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 counted_loops = Search(
-    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=lambda op: op == "Loop"
+    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=LOOPS.__contains__
 )
 
 
@@ -110,19 +109,22 @@ class _Counter:
             made = self._makers.get(self._source(pending.pop()))
             if made is not None and made.op_type == "And":
                 pending += made.input
-            elif made is not None and made.op_type in COMPARED:
+            elif made is not None:
                 yield from self._compared(made)
         for made in self._body.node:
-            if made.op_type == "Gather" and (limit := self._invariant(made.input[0])) is not None:
+            if made.op_type in GATHERS and (limit := self._invariant(made.input[0])) is not None:
                 axis = next((item.i for item in made.attribute if item.name == "axis"), 0)
                 yield from (_Count(start, limit, more, axis) for start, more in self._counted(made.input[1]))
 
     def _compared(self, made: NodeProto) -> Iterator[_Count]:
-        low, high = made.input if made.op_type.startswith("Less") else reversed(made.input)
+        comparison = traits_of(made.op_type).algebra.comparison
+        if comparison in ("", "="):
+            return
+        low, high = made.input if comparison.startswith("<") else reversed(made.input)
         limit = self._invariant(high)
         if limit is not None:
             for start, later in self._counted(low):
-                yield _Count(start, limit, COMPARED[made.op_type] + later)
+                yield _Count(start, limit, int(comparison.endswith("=")) + later)
 
     def _counted(self, name: str) -> Iterator[tuple[str, int]]:
         """The start of a counter, and 1 if the tensor is its value before this step; nothing for other tensors."""
@@ -136,7 +138,7 @@ class _Counter:
     def _predecessor(self, name: str) -> str | None:
         """The tensor that is one less than this one; None if there is none."""
         step = self._makers.get(name)
-        if step is None or step.op_type != "Add":
+        if step is None or step.op_type not in ADDITIONS:
             return None
         found = [
             self._source(one)
@@ -153,8 +155,8 @@ class _Counter:
         return None if name in self._own else name
 
     def _source(self, name: str) -> str:
-        """The tensor behind Identity and Cast: casts do not change how integers compare."""
-        while name in self._makers and self._makers[name].op_type in ("Identity", "Cast"):
+        """The tensor behind identities and casts, which do not change how integers compare."""
+        while name in self._makers and self._makers[name].op_type in SAME_INTEGERS:
             name = self._makers[name].input[0]
         return name
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterator
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.trait_lookup import SIZE_OPS
 from surgeon.ops.traversal import GRAPHS
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.polynomials import Expr
@@ -17,7 +18,7 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `first`, the output of the earlier node.  Fixed sizes are left to constant folding.  Sizes that depend on dims
     of two inputs are not equal because the dims have the same name.
     """
-    if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
+    if scope.is_unsorted or not scope.has_any(SIZE_OPS):
         return
     types, shapes = shapes_of(index), shapes_without_dim_names(index)
     firsts, repeated = dict[Hashable, Node](), list[tuple[Node, Node]]()

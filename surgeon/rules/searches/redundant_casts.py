@@ -10,12 +10,13 @@ from onnx import TensorProto, helper
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import EVERY
-from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.ops.traits.trait_lookup import ADDITIONS, ops_with, traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
 FARTHEST = 48  # maximum number of analysed nodes
-ROUNDED = frozenset({"Round", "Floor", "Ceil"})
+ROUNDED = ops_with(lambda op: op.numerics.rounding_scale_slot == 0)
+CASTS = ops_with(lambda op: op.data.identity_when == "same dtype")  # to a dtype that an attribute states
 
 
 class _IntegerRange(NamedTuple):
@@ -34,9 +35,9 @@ def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
 
     Binds `x`, the integral numbers.
     """
-    for node in list(scope.by_op.get("Cast", ())):
+    for node in scope.nodes_of(CASTS):
         narrow = scope.producers.get(node.inputs[0]) if node.alive else None
-        if narrow is None or narrow.op != "Cast":
+        if narrow is None or narrow.op not in CASTS:
             continue
         x, types = narrow.inputs[0], shapes_of(index)
         if not types.dtype(scope, x) == types.dtype(scope, node.outputs[0]) == TensorProto.FLOAT:
@@ -88,12 +89,12 @@ class _IntegerRanges:
     def _computed(self, node: Node) -> _IntegerRange | None:
         if node.op in ROUNDED:
             return self._rounded(node.inputs[0])
-        if node.op == "Cast":
+        if node.op in CASTS:
             limits = _limits(shapes_of(self._index).dtype(self._scope, node.inputs[0]))
             return None if limits is None else _IntegerRange(*limits)
         if node.op == "Clip":
             return self._limited(node)
-        if node.op == "Add":
+        if node.op in ADDITIONS:
             sides = [self.of(name) for name in node.inputs]
             left, right = sides
             if left is None or right is None:

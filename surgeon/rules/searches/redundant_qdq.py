@@ -7,14 +7,14 @@ import numpy as np
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.dtype_traits import DEQUANTIZE, QUANTIZE
 from surgeon.ops.traits.op_traits import EVERY
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
 FARTHEST = 32  # maximum number of analysed nodes
-KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})
-"""Ops that select among their inputs or 0, besides those that move elements."""
+KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})  # these select among their inputs and 0
 
 
 class _QuantParams(NamedTuple):
@@ -33,10 +33,10 @@ def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
 
     Both of one scale and one zero point, constants.  Binds `x`, the numbers, and `scale`.
     """
-    for back in list(scope.by_op.get("DequantizeLinear", ())):
+    for back in list(scope.by_op.get(DEQUANTIZE, ())):
         there = scope.producers.get(back.inputs[0]) if back.alive else None
         params = _params_of(index, scope, back)
-        if there is None or there.op != "QuantizeLinear" or params is None or _params_of(index, scope, there) != params:
+        if there is None or there.op != QUANTIZE or params is None or _params_of(index, scope, there) != params:
             continue
         x = there.inputs[0]
         nodes = _nodes_between(index, scope, x, params)
@@ -57,7 +57,7 @@ def _params_of(index: Index, scope: Scope, node: Node) -> _QuantParams | None:
     if scale is None or scale.size != 1 or scale.dtype != np.float32 or any(each is None for each in zeros):
         return None
     known = [each for each in zeros if each is not None]
-    whole = node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
+    whole = node.inputs[0] if node.op == DEQUANTIZE else node.outputs[0]
     dtype = shapes_of(index).dtype(scope, whole)
     if dtype is None or any(each.size != 1 for each in known) or len(known) != len(node.inputs[2:3]):
         return None
@@ -75,7 +75,7 @@ def _nodes_between(index: Index, scope: Scope, name: str, params: _QuantParams) 
         if node in found:
             continue
         found.add(node)
-        if node.op == "DequantizeLinear":
+        if node.op == DEQUANTIZE:
             if _params_of(index, scope, node) != params:
                 return None
             continue

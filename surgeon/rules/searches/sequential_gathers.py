@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import RESHAPE_OPS
+from surgeon.ops.traits.trait_lookup import GATHERS, RESHAPE_OPS, TUPLE_GATHERS
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.size_expressions import Size, product
@@ -41,10 +41,10 @@ def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
     of x of which only the first part is picked; `lengths`: how long the parts are, for each of these axes.
     """
     elements = elements_of(index)
-    for node in [*scope.by_op.get("GatherND", ()), *scope.by_op.get("Gather", ())]:
+    for node in [*scope.nodes_of(TUPLE_GATHERS), *scope.nodes_of(GATHERS)]:
         if not node.alive:
             continue
-        selection = _by_grid(elements, node) if node.op == "GatherND" else _by_flat_index(index, elements, node)
+        selection = _by_grid(elements, node) if node.op in TUPLE_GATHERS else _by_flat_index(index, elements, node)
         found = None if selection is None else _found(elements, scope, selection)
         if found is not None:
             yield found
@@ -84,7 +84,7 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Sel
     nodes: tuple[Node, ...] = (node,)
     if len(line) > 1:
         (end,) = readers if len(readers := scope.readers(node.outputs[0])) == 1 else (node,)
-        is_shaped = end.op == "Reshape" and elements.shapes.facts(scope, end.outputs[0]).shape == shape
+        is_shaped = end.op in RESHAPE_OPS and elements.shapes.facts(scope, end.outputs[0]).shape == shape
         if not is_shaped or index.pin_reason(scope, node.outputs[0]) is not None:
             return None
         nodes = (node, end)
@@ -119,7 +119,7 @@ def _found(elements: SymbolicElements, scope: Scope, selection: _Selection) -> F
             lengths.append(length)
     if any(place is None and size != 1 for place, size in zip(places, selection.shape, strict=True)):
         return None
-    if len(cut) > 1 and selection.nodes[0].op != "GatherND":
+    if len(cut) > 1 and selection.nodes[0].op not in TUPLE_GATHERS:
         return None  # a flat index past the end of an axis continues in the next one, so only one axis may be cut
     output = selection.nodes[-1].outputs[0]
     bound: dict[str, Any] = {"x": selection.x, "places": (places,), "cut": (cut,), "lengths": VariadicBinding(lengths)}

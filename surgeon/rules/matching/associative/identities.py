@@ -15,6 +15,7 @@ from math import isclose
 from typing import Literal, NamedTuple
 
 from surgeon.ir.scope import Node
+from surgeon.ops.traits.dtype_traits import EXPONENTIALS, SIGMOIDS
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, operands_of
 from surgeon.rules.matching.associative.flattening import NEGATIONS, PRODUCT, SUM
@@ -24,14 +25,15 @@ Identity = Literal["factor", "tanh", "sigmoid"]
 Signed = tuple[str, int]
 
 SUMS = SUM - NEGATIONS
-OPS_EXPANDED: dict[Identity, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
+TANHS = frozenset(("Tanh",))
+OPS_EXPANDED: dict[Identity, frozenset[str]] = {"factor": SUMS, "tanh": SIGMOIDS, "sigmoid": SUMS}
 OPS_REPLACED: dict[Identity, frozenset[str]] = {  # ops that may replace the function of the pattern
     "factor": frozenset(),
-    "tanh": frozenset({"Sigmoid"}),
-    "sigmoid": frozenset({"Sigmoid", "Tanh", "Exp"}),
+    "tanh": SIGMOIDS,
+    "sigmoid": SIGMOIDS | TANHS | EXPONENTIALS,
 }
 MULTIPLIES = PRODUCT | TRANSPARENT
-LOOKED_INTO = TRANSPARENT | {"Tanh", "Exp", "Constant"}
+LOOKED_INTO = TRANSPARENT | TANHS | EXPONENTIALS | {"Constant"}
 DEPTH = 2  # depth of nested products that are searched for a common factor
 EXACT = 1e-6  # relative tolerance of equal float32 numbers
 
@@ -146,11 +148,11 @@ def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator
     name, node, passed = _behind(state, name)
     if node is None or node.op not in chain.expandable:
         return
-    if node.op == "Sigmoid":
+    if node.op in SIGMOIDS:
         if isinstance(node, VirtualNode):
             return  # made from a tanh of the model: expanding it would not end
         half, inner = _times(state, node.inputs[0], 0.5)
-        whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
+        whole = node_of("Add", node_of("Tanh", half, state=state), _number(state, 1.0), state=state)
         yield Expansion(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
         return
     if "sigmoid" in chain.identities:
@@ -167,17 +169,17 @@ def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ..
     if number is None or other is None or not number.number:
         return
     _, source, beside = _behind(state, other.tensor)
-    if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, VirtualNode):
+    if source is None or source.op not in TANHS | EXPONENTIALS or isinstance(source, VirtualNode):
         return  # made from a sigmoid of the model
     ratio = other.number / number.number
     nodes = (*passed, node, *number.nodes, *other.nodes, *beside, source)
-    if source.op == "Tanh" and isclose(abs(ratio), 1, rel_tol=EXACT):
+    if source.op in TANHS and isclose(abs(ratio), 1, rel_tol=EXACT):
         twice, inner = _times(state, source.inputs[0], 2.0 * round(ratio))
-        made = _make(state, "Sigmoid", twice)
+        made = node_of("Sigmoid", twice, state=state)
         yield Expansion(((made, sign),), (_folded(2 * number.number, sign),), (*nodes, *inner))
-    elif source.op == "Exp" and sign < 0 and isclose(ratio, 1, rel_tol=EXACT):
+    elif source.op in EXPONENTIALS and sign < 0 and isclose(ratio, 1, rel_tol=EXACT):
         minus, inner = _times(state, source.inputs[0], -1.0)
-        made = _make(state, "Sigmoid", minus)
+        made = node_of("Sigmoid", minus, state=state)
         yield Expansion(((made, 1),), (_folded(number.number, -1),), (*nodes, *inner))
 
 
@@ -242,8 +244,9 @@ def _signed_sum(state: MatchState, first: Signed, second: Signed) -> Signed:
     """A virtual sum or difference of two tensors, and its sign."""
     (one, plus), (two, minus) = first, second
     if plus == minus:
-        return _make(state, "Add", one, two), plus
-    return (_make(state, "Sub", one, two) if plus > 0 else _make(state, "Sub", two, one)), 1
+        return node_of("Add", one, two, state=state), plus
+    larger, smaller = (one, two) if plus > 0 else (two, one)
+    return node_of("Sub", larger, smaller, state=state), 1
 
 
 class Factor(NamedTuple):
@@ -361,7 +364,8 @@ def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node,
 
 def _product(state: MatchState, first: Signed, second: Signed) -> str:
     """A virtual product of two; the second may be a divisor."""
-    return _make(state, "Mul" if second[1] > 0 else "Div", first[0], second[0])
+    names = first[0], second[0]
+    return node_of("Mul", *names, state=state) if second[1] > 0 else node_of("Div", *names, state=state)
 
 
 def _times(state: MatchState, name: str, number: float) -> tuple[str, tuple[Node, ...]]:
@@ -372,7 +376,7 @@ def _times(state: MatchState, name: str, number: float) -> tuple[str, tuple[Node
     return _product(state, (name, 1), (_number(state, number), 1)), ()
 
 
-def _make(state: MatchState, op: str, *inputs: str) -> str:
+def node_of(op: str, *inputs: str, state: MatchState) -> str:
     """The output of a new virtual node."""
     overlay = state.producers
     if not isinstance(overlay, Overlay):
