@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from surgeon.analysis.input_roles import infer_role
+from surgeon.analysis.input_roles import InputRoles
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.proof.check_result import Outcome
@@ -246,9 +246,9 @@ def test_what_is_added_to_scores_is_distinguished_from_what_is_not() -> None:
         read(f"g (float[2] q, float[2] k, float[2] v, float[2] m, float[2] a, float[2] b) => (float[2] y) {{ {text} }}")
         for text in (call.format(""), call.format("com.microsoft."))
     )
-    assert "scores" in infer_role(Index.over(contrib), "b").flags
-    assert "scores" in infer_role(Index.over(own), "m").flags
-    assert not infer_role(Index.over(own), "b").flags
+    assert "scores" in InputRoles(Index.over(contrib)).of_input("b").flags
+    assert "scores" in InputRoles(Index.over(own)).of_input("m").flags
+    assert not InputRoles(Index.over(own)).of_input("b").flags
 
 
 def test_loops_turn_a_few_times() -> None:

@@ -5,13 +5,16 @@ the corresponding input, and leaves it through the outputs that it reaches: a lo
 the condition is computed from it.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
 
 from onnx import ModelProto
 
+from surgeon.analysis.dataflow import Dataflow
+from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ir.scope import Node
 from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import OP_TRAITS, guess_traits
 
@@ -38,63 +41,77 @@ _ALLOCATING = {
     if op.shape.expands
     or not (op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices)
 }
-_NONE: frozenset[int] = frozenset()
 _MAX_TRIPS = 256  # maximum trip count of a Loop with any condition
 
-_Trace: TypeAlias = tuple[Scope, str, bool]
-"""A scope, a tensor in it, and whether the value is bounded for any input."""
-_Key: TypeAlias = tuple[int, str, bool]
+
+# What depends on a tensor, as bits: how long a Loop runs, the memory or time of an operator, and any index or size.
+_CONDITION, _MEMORY, _INDEX = 1, 2, 4
 
 
-def allocates(index: Index, name: str) -> bool:
-    """Whether the memory or run time of a model depends on graph input `name`."""
-    return decides(index, name, set(), _ALLOCATING)
+class InputDependence(Dataflow[int]):
+    """What depends on the tensors of a model."""
 
+    def __init__(self, index: Index) -> None:
+        super().__init__(0)
+        self._index, self._edges = index, Edges(index, by_call=True)
 
-def decides(
-    index: Index, name: str, harmless: set[_Key], deciding: Mapping[str, frozenset[int]] = _DECIDING
-) -> bool:
-    """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
+    def allocates(self, name: str) -> bool:
+        """Whether the memory or run time of a model depends on graph input `name`."""
+        return bool(self[Tensor(self._index.main, name)] & (_MEMORY | _CONDITION))
 
-    `harmless` has the tensors known to decide nothing; new ones are added.  deciding: by operator, the slots whose
-    values decide.
-    """
-    pending: list[_Trace] = [(index.main, name, False)]
-    seen: set[_Key] = set()
-    while pending:
-        scope, tensor, bounded = pending.pop()
-        key = (id(scope), tensor, bounded)
-        if key in seen or key in harmless:
-            continue
-        seen.add(key)
-        for node, slot in scope.uses(tensor):
+    def decides(self, name: str) -> bool:
+        """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs."""
+        return bool(self[Tensor(self._index.main, name)])
+
+    def join(self, one: int, other: int) -> int:
+        return one | other
+
+    def equation(self, tensor: Tensor, fact: Callable[[Tensor], int]) -> int:
+        (scope, name, calls), found = tensor, 0
+        for node, slot in scope.uses(name):
             op = guess_traits(node.op)
-            if not bounded and slot in deciding.get(op.name, _NONE):
-                return True
-            if not op.shape.reads_only_shape:
-                pending.extend(_next_tensors(index, node, slot, bounded=bounded))
-        if scope.owner is None:
-            continue
-        for position, output in enumerate(scope.output_names):
-            if output == tensor:
-                if position == 0 and guess_traits(scope.owner.op).control.trip_counts:
-                    if not _is_limited(index, scope.owner):
-                        return True  # the condition of a Loop
-                    continue
-                pending.extend(_leave_body(scope.owner, scope, position=position, bounded=bounded))
-    harmless |= seen
-    return False
+            found |= _INDEX * (slot in _DECIDING.get(op.name, ())) | _MEMORY * (slot in _ALLOCATING.get(op.name, ()))
+            if op.shape.reads_only_shape:
+                continue
+            for output, is_bounded in self._outputs(node, op, slot):
+                found |= fact(Tensor(node.scope, output, calls)) & (_CONDITION if is_bounded else ~0)
+            for body in () if op.control.has_bodies else self._index.bodies(node):  # of an unknown operator
+                found |= reduce(or_, (fact(Tensor(body, given, calls)) for given in body.input_names), 0)
+        for other in self._edges.onwards(tensor):
+            found |= fact(other)
+        owner = scope.owner
+        if owner is not None and name in scope.output_names:
+            control = guess_traits(owner.op).control
+            if control.trip_counts and name == scope.output_names[0] and not self._is_limited(owner):
+                found |= _CONDITION
+            for output in () if control.has_bodies else filter(None, owner.outputs):
+                found |= fact(Tensor(owner.scope, output, calls))
+        return found
 
+    def _outputs(self, node: Node, op: OpTraits, slot: int) -> Iterator[tuple[str, bool]]:
+        """The outputs that a node computes from the value in this slot, with whether they are bounded for any value."""
+        own = (*op.control.trip_counts, *op.control.conditions)
+        if self._index.called(node) is not None or (op.control.has_bodies and slot not in own):
+            return  # `Edges` follows the value through the function or body
+        is_bounded = (
+            op.dtype.returns_indices
+            or op.dtype.returns_bool
+            or slot in (*op.control.selectors, *op.control.conditions)
+            or _is_remainder(op, slot)
+        )
+        for position, output in enumerate(node.outputs):
+            if output:
+                yield output, is_bounded or (position > 0 and op.dtype.later_outputs_are_indices)
 
-def _is_limited(index: Index, node: Node) -> bool:
-    """Whether a Loop ends after few iterations, whatever its condition is: its trip count is a small constant."""
-    limits = [
-        node.inputs[slot]
-        for slot in guess_traits(node.op).control.trip_counts
-        if slot < len(node.inputs) and node.inputs[slot]
-    ]
-    held = [index.constants.array(node.scope, name) for name in limits]
-    return any(one is not None and one.size == 1 and one.item() <= _MAX_TRIPS for one in held)
+    def _is_limited(self, node: Node) -> bool:
+        """Whether a Loop ends after few iterations, whatever its condition is: its trip count is a small constant."""
+        limits = [
+            node.inputs[slot]
+            for slot in guess_traits(node.op).control.trip_counts
+            if slot < len(node.inputs) and node.inputs[slot]
+        ]
+        held = [self._index.constants.array(node.scope, name) for name in limits]
+        return any(one is not None and one.size == 1 and one.item() <= _MAX_TRIPS for one in held)
 
 
 def counts(model: ModelProto) -> frozenset[str]:
@@ -106,53 +123,7 @@ def counts(model: ModelProto) -> frozenset[str]:
 
 def _is_deciding(use: tuple[Node, int]) -> bool:
     node, slot = use
-    return slot in _DECIDING.get(guess_traits(node.op).name, _NONE)
-
-
-def _next_tensors(index: Index, node: Node, slot: int, bounded: bool) -> Iterator[_Trace]:
-    """Yield the tensors that `node` computes from the value in this slot, inside functions and bodies too."""
-    called = index.called(node)
-    if called is not None and slot < len(called.inputs):
-        yield called, called.input_names[slot], bounded
-    op = guess_traits(node.op)
-    is_carried = False
-    for body in index.bodies(node):
-        inner = _body_input(node, slot, body)
-        is_carried = is_carried or inner is not None
-        yield from ((body, given, bounded) for given in (body.input_names if inner is None else (inner,)))
-    if is_carried and slot not in (*op.control.trip_counts, *op.control.conditions):
-        return  # it reaches the outputs through the outputs of the body
-    bounded = (
-        bounded
-        or op.dtype.returns_indices
-        or op.dtype.returns_bool
-        or slot in (*op.control.selectors, *op.control.conditions)
-        or _is_remainder(op, slot)
-    )
-    for position, output in enumerate(node.outputs):
-        if output:
-            yield node.scope, output, bounded or (position > 0 and op.dtype.later_outputs_are_indices)
-
-
-def _body_input(node: Node, slot: int, body: Scope) -> str | None:
-    """The input of a body for an input of its node; None if they do not correspond by position."""
-    is_alike = not split_op(node.op)[0] and len(body.inputs) == len(node.inputs)
-    return body.input_names[slot] if is_alike else None
-
-
-def _leave_body(node: Node, body: Scope, position: int, bounded: bool) -> Iterator[_Trace]:
-    """Yield the tensors that an output of a body becomes: an output of its node, and an input of the next iteration.
-
-    A Loop has no output for its condition, and its body has the iteration number as first input.
-    """
-    is_loop = bool(guess_traits(node.op).control.trip_counts)
-    if split_op(node.op)[0]:
-        yield from ((node.scope, output, bounded) for output in node.outputs if output)
-    elif 0 <= position - is_loop < len(node.outputs) and node.outputs[position - is_loop]:
-        yield node.scope, node.outputs[position - is_loop], bounded
-    again = position + is_loop
-    if again < len(body.inputs):  # the first outputs of a Scan are carried; a further one adds at most one tensor
-        yield body, body.input_names[again], bounded
+    return slot in _DECIDING.get(guess_traits(node.op).name, ())
 
 
 def _is_remainder(op: OpTraits, slot: int) -> bool:

@@ -1,20 +1,21 @@
 """The role of each graph input, inferred from its uses.
 
-The value is followed forwards through operators that only move or cast it (Cast, Reshape, Concat, ...) to the operators
-that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
-`input_dependence` decides whether any index or size depends on the value.  Local functions are entered with their
-call's arguments, bodies of If, Loop and Scan through captures and arguments.
+Roles are solved backwards.  The role of a tensor follows from the operators that give it a meaning: Gather makes it an
+index below a table's size, Where a mask, Reshape a shape.  It also has the roles of the tensors that hold its value
+after operators that only move or cast it (Cast, Reshape, Concat, ...), and in bodies and local functions.
+`input_dependence` decides whether any index or size depends on the value.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from onnx import TensorProto
 
+from surgeon.analysis.dataflow import Dataflow
+from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
@@ -26,8 +27,9 @@ _RUNNING = 8  # assumed maximum of an unknown offset
 _LONGEST_WAY = 8  # maximum number of nodes between a number and its Shape
 _LONGEST_LAYOUT = 16  # maximum number of layout nodes before a table
 _MAX_AXES = 8
-_MAX_STEPS = 20_000  # maximum number of steps for one input; results so far are used then
+_MAX_TENSORS = 100_000  # maximum number of tensors to look at; others have no role then
 _OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
+T = TypeVar("T")
 
 
 class IndexLimit(NamedTuple):
@@ -56,110 +58,237 @@ class KeyCount(NamedTuple):
     """Whether it is the total of the longest sequence; else the last valid position of each sequence."""
 
 
-@dataclass(slots=True)
-class InputRole:
-    """How the model uses one input."""
+class InputRole(NamedTuple):
+    """How the model uses an input, or another tensor."""
 
-    limits: list[IndexLimit] = field(default_factory=list)
+    limits: tuple[IndexLimit, ...] = ()
     """Tables that it indexes."""
-    keys: list[KeyCount] = field(default_factory=list)
+    keys: tuple[KeyCount, ...] = ()
     """Key counts that it gives to attentions."""
-    flags: set[str] = field(default_factory=set)
+    flags: frozenset[str] = frozenset()
     """Other uses: mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip,
     length, compared, measured (compared with a non-constant), divisor, boxes, overlap, lookup (of a table), beyond (the
     index may be out of range), closed (only `words` are allowed)."""
-    words: list[str] = field(default_factory=list)
+    words: tuple[str, ...] = ()
     """Strings that the model compares it with or encodes."""
     whole: int | str | None = None
     """Required sum of its elements, as for split sizes: a number or the key of a dynamic dim."""
 
+    def with_words(self, words: Iterable[str]) -> "InputRole":
+        """This role with further words."""
+        return self._replace(words=_union(self.words, words))
+
+    def before_sum(self, number: int, sizes: tuple[str, ...]) -> "InputRole":
+        """The role of a tensor that has this role after a number and sizes are added."""
+        limits = (limit._replace(shift=limit.shift + number, sizes=sizes + limit.sizes) for limit in self.limits)
+        return self._replace(limits=tuple(limits)) if self.limits else self
+
+    def before_iteration(self) -> "InputRole":
+        """The role of a tensor that has this role in the next iteration: what each iteration adds is unknown."""
+        return self._replace(limits=_union((), map(_running, self.limits))) if self.limits else self
 
 
-
-@dataclass(frozen=True, slots=True)
-class _TracedTensor:
-    """A tensor that carries the value of an input."""
-
-    scope: Scope
-    """Its scope."""
-    name: str
-    """Its name."""
-    calls: tuple[Node, ...]
-    """Function calls that led to the scope."""
-    shift: int = 0
-    """Constant offset so far."""
-    sizes: tuple[str, ...] = ()
-    """Keys of dynamic dims that were added so far."""
+_NO_ROLE = InputRole()
 
 
-def infer_role(index: Index, name: str) -> InputRole:
-    """Follow graph input `name` and return its role."""
-    role = InputRole()
-    places = [_TracedTensor(index.main, name, ())]
-    seen: set[tuple[Scope, str, tuple[Node, ...]]] = set()
-    while places and len(seen) < _MAX_STEPS:
-        place = places.pop()
-        key = (place.scope, place.name, place.calls)
-        if key in seen:
-            continue
-        seen.add(key)
-        for node, slot in place.scope.uses(place.name):
-            inside = replace(place, scope=node.scope)
-            _record_use(index, role, node, slot=slot, place=inside)
-            places.extend(_next_tensors(index, role, node, slot=slot, place=inside))
-        if place.name in place.scope.output_names:
-            places.extend(_leave_scope(place))
-    return role
+class InputRoles(Dataflow[InputRole]):
+    """The roles of the tensors of a model."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(_NO_ROLE, most=_MAX_TENSORS)
+        self._index, self._constants, self._edges = index, index.constants, Edges(index, by_call=True)
+        self._types: dict[Scope, ValueInfos] = {}
+
+    def of_input(self, name: str) -> InputRole:
+        """The role of an input of the main graph."""
+        return self[Tensor(self._index.main, name)]
+
+    def join(self, one: InputRole, other: InputRole) -> InputRole:
+        if other == _NO_ROLE or one == other:
+            return one
+        return InputRole(
+            limits=_union(one.limits, other.limits),
+            keys=_union(one.keys, other.keys),
+            flags=one.flags | other.flags,
+            words=_union(one.words, other.words),
+            whole=other.whole if one.whole is None else one.whole,
+        )
+
+    def equation(self, tensor: Tensor, fact: Callable[[Tensor], InputRole]) -> InputRole:
+        role = _NO_ROLE
+        for node, slot in tensor.scope.uses(tensor.name):
+            role = self.join(role, self._role_of_use(node, slot, tensor.calls))
+            added = self._added(node, slot)
+            for output in node.outputs if added is not None else ():
+                if output and added is not None:
+                    after = fact(Tensor(node.scope, output, tensor.calls))
+                    role = self.join(role, after.before_sum(*added))
+        for other in self._edges.onwards(tensor):
+            after = fact(other)
+            role = self.join(role, after.before_iteration() if other.scope is tensor.scope else after)
+        return role
+
+    def _role_of_use(self, node: Node, slot: int, calls: tuple[Node, ...]) -> InputRole:
+        """The role that a node gives to the tensor in this slot."""
+        op, read = guess_traits(node.op), [Tensor(node.scope, name, calls) for name in node.inputs]
+        limits, keys, words, flags = list[IndexLimit](), list[KeyCount](), list[str](), set(_flags(node, op, slot))
+        for lookup in op.indexing.lookups:
+            if slot == lookup.indices and len(read) > lookup.table and read[lookup.table].name:
+                limits.append(self._limit(node, lookup, read[lookup.table]))
+                flags.add("lookup")
+        if op.indexing.bounded_indices is not None and slot == op.indexing.bounded_indices[0]:
+            depth = self._constant(node, op.indexing.bounded_indices[1])
+            limits.append(IndexLimit(int(depth.ravel()[0]) if depth is not None and depth.size else None))
+            flags.add("beyond")
+        key_counts, attention = op.operands.key_counts, op.products.attention_inputs
+        if key_counts is not None and slot in key_counts and attention is not None:
+            past = read[attention.past_key or 0]
+            sizes = self._table_size(read[0], 1), self._table_size(past, 2) if past.name else 0
+            keys.append(KeyCount(*sizes, slot == key_counts[1]))
+        if slot == op.indexing.boxes:
+            flags.add("boxes")
+            limits.append(IndexLimit(self._table_size(read[0], 0)))
+        is_counted = op.shape.output_count_attribute and slot in op.operands.counts
+        whole = self._table_size(read[0], _attribute(node, "axis", 0)) if is_counted else None
+        if op.algebra.compares:
+            other = self._constant(node, 1 - slot)
+            flags.add("compared" if other is not None else "measured")
+            if other is not None and other.dtype.kind in "OSU":
+                words += [*map(_text, other.flat), *_OTHER_WORDS]
+        if _sign(op, slot) < 0 and _is_one(self._constant(node, 1 - slot)):
+            flags.update(("mask", "bit"))
+        for attribute in node.proto.attribute if op.strings.string_attributes else ():
+            if attribute.name in op.strings.string_attributes:
+                others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # the encoder rejects other strings
+                words += [*map(_text, (*attribute.strings, attribute.s)), *others]
+                flags.update(() if others else ("closed",))
+        return InputRole(tuple(limits), tuple(keys), frozenset(flags), tuple(words), whole=whole)
+
+    def _constant(self, node: Node, slot: int) -> np.ndarray | None:
+        """The value of an input of a node, if it is a constant."""
+        return self._constants.array(node.scope, node.inputs[slot])
+
+    def _added(self, node: Node, slot: int) -> tuple[int, tuple[str, ...]] | None:
+        """The maximum that a node adds to the value in this slot: a number, and keys of dynamic dims.
+
+        None if no output holds the value, or none as an index.
+        """
+        op = guess_traits(node.op)
+        sign = 0 if self._index.called(node) is not None else _sign(op, slot)
+        if not sign:
+            return (0, ()) if slot in op.data.carried and self._index.called(node) is None else None
+        other = self._constant(node, 1 - slot)
+        if op.algebra.signs[1] < 0:
+            if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
+                return None
+            return -int(other.min()), ()
+        if other is None:
+            size = self._size_from_shape(node.scope, node.inputs[1 - slot])
+            if size is None:
+                return _RUNNING, ()
+            return (size, ()) if isinstance(size, int) else (0, (size,))
+        if other.size == 0 or other.dtype.kind not in "iu":
+            return (0, ()) if other.dtype.kind == "f" else None
+        return int(other.max()), ()
+
+    def _size_from_shape(self, scope: Scope, name: str) -> int | str | None:
+        """Return the size that a tensor computes from a Shape, as `_declared_size`; None for other tensors."""
+        place = 0
+        for _ in range(_LONGEST_WAY):
+            owner = scope.defining_scope(name) or scope
+            node = owner.producers.get(name)
+            if node is None or not node.inputs:
+                return None
+            op = guess_traits(node.op)
+            if op.name == "Shape":
+                return self._declared_size(owner, node.inputs[0], _attribute(node, "start", 0) + place)
+            choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # the index of a Gather
+            if op.shape.axes is not None and op.shape.axes.in_order:
+                choosing = (1,)  # the start of a Slice
+            for slot in choosing:
+                chosen = self._constants.array(owner, node.inputs[slot]) if slot < len(node.inputs) else None
+                if chosen is None or chosen.size != 1:
+                    return None
+                place += int(chosen.ravel()[0])
+            if not choosing and 0 not in op.data.carried:
+                return None
+            scope, name = owner, node.inputs[0]
+        return None
+
+    def _declared_size(self, scope: Scope, name: str, axis: int) -> int | str | None:
+        """Return the size of a tensor along an axis: a number, the key of a dynamic dim, or None if unknown.
+
+        It is that of a constant or of a declared type, also before nodes that move axes or keep the shape.
+        """
+        for _ in range(_LONGEST_LAYOUT):
+            owner = scope.defining_scope(name) or scope
+            node, declared = owner.producers.get(name), self._declared(owner).get(name)
+            dims: Sequence[int | str] | None = self._constants.shape(owner, name)
+            if dims is None and declared is not None and declared.type.tensor_type.HasField("shape"):
+                dims = input_dims(declared)
+            if dims is not None:
+                return dims[axis] if -len(dims) <= axis < len(dims) else None
+            if node is None or not node.inputs:
+                return None
+            if node.op == "Transpose":
+                order = node.attribute("perm")
+                if order is None or not -len(order.ints) <= axis < len(order.ints):
+                    return None
+                axis = order.ints[axis]
+            elif not guess_traits(node.op).keeps_shape or name != node.outputs[0]:
+                return None
+            scope, name = owner, node.inputs[0]
+        return None
+
+    def _declared(self, scope: Scope) -> ValueInfos:
+        """The declared types of a scope."""
+        if scope not in self._types:
+            self._types[scope] = ValueInfos(scope)
+        return self._types[scope]
+
+    def _table_size(self, table: Tensor, axis: int) -> int | str | None:
+        """Return the size of a table along an axis; a function's argument is looked up at the call."""
+        size, home = self._declared_size(table.scope, table.name, axis), self._edges.tensor(*table)
+        is_argument = home.scope.is_function and home.name in home.scope.inputs
+        outer = next(self._edges.origins(home), None) if size is None and is_argument else None
+        return size if outer is None else self._table_size(outer, axis)
+
+    def _limit(self, node: Node, lookup: IndexedTable, table: Tensor) -> IndexLimit:
+        """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
+        if not lookup.by_tuples:
+            return IndexLimit(self._table_size(table, _attribute(node, lookup.axis_attribute, lookup.default_axis)))
+        parts = self._declared_size(node.scope, node.inputs[lookup.indices], -1)
+        first = _attribute(node, "batch_dims", 0)
+        sizes = (self._table_size(table, axis) for axis in range(first, _MAX_AXES))
+        known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
+        return IndexLimit(known[0] if known else None, beside=tuple(known[1:]), parts=parts)
 
 
-def _record_use(index: Index, role: InputRole, node: Node, slot: int, place: _TracedTensor) -> None:
-    """Record how `node` uses the value in this slot."""
-    op = guess_traits(node.op)
-    for lookup in op.indexing.lookups:
-        if slot == lookup.indices and len(node.inputs) > lookup.table and node.inputs[lookup.table]:
-            role.limits.append(_limit(index, place, node, lookup))
-            role.flags.add("lookup")
-    if op.indexing.bounded_indices is not None and slot == op.indexing.bounded_indices[0]:
-        depth = index.constants.array(node.scope, node.inputs[op.indexing.bounded_indices[1]])
-        table = int(depth.ravel()[0]) if depth is not None and depth.size else None
-        role.limits.append(IndexLimit(table, place.shift, place.sizes))
-        role.flags.add("beyond")
-    key_counts, attention = op.operands.key_counts, op.products.attention_inputs
-    if key_counts is not None and slot in key_counts and attention is not None:
-        past = node.inputs[attention.past_key or 0]
-        sizes = _table_size(index, place, node.inputs[0], 1), _table_size(index, place, past, 2) if past else 0
-        role.keys.append(KeyCount(*sizes, slot == key_counts[1]))
-    if slot == op.indexing.boxes:
-        role.flags.add("boxes")
-        role.limits.append(IndexLimit(_table_size(index, place, node.inputs[0], 0)))
-    if slot in op.operands.masks:
-        role.flags.add("mask")
-    if op.dtype.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
-        role.flags.update(("mask", "truth"))
-    if slot in op.operands.offsets or (op.shape.axes is not None and slot == op.shape.axes.slot):
-        role.flags.add("zero")
-    if slot in op.operands.target_shape and slot not in op.operands.counts:
-        role.flags.add("target")
+def _union(one: Iterable[T], other: Iterable[T]) -> tuple[T, ...]:
+    """The elements of both, each once."""
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _running(limit: IndexLimit) -> IndexLimit:
+    """A limit whose offset, if there is any, is added again and again."""
+    if not limit.shift and not limit.sizes:
+        return limit
+    return limit._replace(shift=-_RUNNING if limit.shift < 0 else _RUNNING, sizes=())
+
+
+def _flags(node: Node, op: OpTraits, slot: int) -> Iterator[str]:
+    """The uses that follow from the operator only."""
     slots_by_flag = (
         *(("scores", op.operands.logits), ("count", op.operands.counts), ("length", op.operands.sequence_lengths)),
         *(("condition", op.control.conditions), ("trip", op.control.trip_counts), ("divisor", op.algebra.divisors)),
-        ("overlap", op.indexing.overlapping_boxes),
+        *(("mask", op.operands.masks), ("overlap", op.indexing.overlapping_boxes), ("zero", op.operands.offsets)),
+        ("zero", () if op.shape.axes is None else (op.shape.axes.slot,)),
     )
-    role.flags.update(flag for flag, slots in slots_by_flag if slot in slots)
-    if op.shape.output_count_attribute and slot in op.operands.counts:
-        role.whole = _table_size(index, place, node.inputs[0], _attribute(node, "axis", 0))
-    if op.algebra.compares:
-        other = index.constants.array(node.scope, node.inputs[1 - slot])
-        role.flags.add("compared" if other is not None else "measured")
-        if other is not None and other.dtype.kind in "OSU":
-            role.words.extend([*map(_text, other.flat), *_OTHER_WORDS])
-    if _sign(op, slot) < 0 and _is_one(index.constants.array(node.scope, node.inputs[1 - slot])):
-        role.flags.update(("mask", "bit"))
-    for attribute in node.proto.attribute if op.strings.string_attributes else ():
-        if attribute.name in op.strings.string_attributes:
-            others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # the encoder rejects other strings
-            role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
-            role.flags.update(() if others else ("closed",))
+    yield from (flag for flag, slots in slots_by_flag if slot in slots)
+    if op.dtype.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
+        yield from ("mask", "truth")
+    if slot in op.operands.target_shape and slot not in op.operands.counts:
+        yield "target"
 
 
 def _text(item: bytes | str) -> str:
@@ -170,156 +299,6 @@ def _text(item: bytes | str) -> str:
 def _sign(op: OpTraits, slot: int) -> int:
     """1 or -1 for a term of a binary sum or difference, 0 for anything else."""
     return op.algebra.signs[slot] if op.algebra.family == "sum" and slot < len(op.algebra.signs) == 2 else 0
-
-
-def _next_tensors(
-    index: Index, role: InputRole, node: Node, slot: int, place: _TracedTensor
-) -> Iterator[_TracedTensor]:
-    """Yield the tensors that carry the value after `node`: its outputs, a function's or a body's inputs."""
-    op = guess_traits(node.op)
-    called = index.called(node)
-    if called is not None:
-        recursion = len(place.calls) > 32
-        if slot < len(called.inputs) and not recursion:
-            yield replace(place, scope=called, name=called.input_names[slot], calls=(*place.calls, node))
-        return
-    for body in index.bodies(node):
-        # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
-        own = (*op.control.trip_counts, *op.control.conditions)
-        if body.attribute == "body" and slot < len(body.inputs) and slot not in own:
-            yield replace(place, scope=body, name=body.input_names[slot])
-    shift, sizes = place.shift, place.sizes
-    sign = _sign(op, slot)
-    if sign:
-        added = _added_offset(index, node, slot, sign=sign, place=place)
-        if added is None:
-            return
-        shift, sizes = shift + added[0], sizes + added[1]
-    elif slot not in op.data.carried:
-        return
-    for output in node.outputs:
-        if output:
-            yield replace(place, name=output, shift=shift, sizes=sizes)
-
-
-def _leave_scope(place: _TracedTensor) -> Iterator[_TracedTensor]:
-    """Yield the tensors of the calling node that an output of a function body becomes."""
-    owner, names = place.scope.owner, place.scope.output_names
-    if place.calls and owner is None:
-        *calls, node = place.calls
-        for position, name in enumerate(names):
-            if name == place.name and position < len(node.outputs):
-                yield replace(place, scope=node.scope, name=node.outputs[position], calls=tuple(calls))
-    elif owner is not None and guess_traits(owner.op).control.selectors:
-        yield replace(place, scope=owner.scope, name=owner.outputs[names.index(place.name)])
-
-
-def _added_offset(
-    index: Index, node: Node, slot: int, sign: int, place: _TracedTensor
-) -> tuple[int, tuple[str, ...]] | None:
-    """Return the maximum that a sum or difference adds to the value: a number, and keys of dynamic dims.
-
-    None if the value is not an index any more.
-    """
-    other = index.constants.array(node.scope, node.inputs[1 - slot])
-    if guess_traits(node.op).algebra.signs[1] < 0:
-        if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
-            return None
-        return -int(other.min()), ()
-    if other is None:
-        size = _size_from_shape(index, place.scope, node.inputs[1 - slot])
-        if size is None:
-            return _RUNNING, ()
-        return (size, ()) if isinstance(size, int) else (0, (size,))
-    if other.size == 0 or other.dtype.kind not in "iu":
-        return (0, ()) if other.dtype.kind == "f" else None
-    return int(other.max()), ()
-
-
-def _size_from_shape(index: Index, scope: Scope, name: str) -> int | str | None:
-    """Return the size that a tensor computes from a Shape, as `_declared_size`; None for other tensors."""
-    place = 0
-    for _ in range(_LONGEST_WAY):
-        owner = scope.defining_scope(name) or scope
-        node = owner.producers.get(name)
-        if node is None or not node.inputs:
-            return None
-        op = guess_traits(node.op)
-        if op.name == "Shape":
-            return _declared_size(index, owner, node.inputs[0], _attribute(node, "start", 0) + place)
-        choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # the index of a Gather
-        if op.shape.axes is not None and op.shape.axes.in_order:
-            choosing = (1,)  # the start of a Slice
-        for slot in choosing:
-            chosen = index.constants.array(owner, node.inputs[slot]) if slot < len(node.inputs) else None
-            if chosen is None or chosen.size != 1:
-                return None
-            place += int(chosen.ravel()[0])
-        if not choosing and 0 not in op.data.carried:
-            return None
-        scope, name = owner, node.inputs[0]
-    return None
-
-
-class _DeclaredTypes(dict[Scope, ValueInfos]):
-    """The declared types of each scope."""
-
-    def __missing__(self, scope: Scope) -> ValueInfos:
-        return self.setdefault(scope, ValueInfos(scope))
-
-
-def _declared_size(index: Index, scope: Scope, name: str, axis: int) -> int | str | None:
-    """Return the size of a tensor along an axis: a number, the key of a dynamic dim, or None if unknown.
-
-    It is that of a constant or of a declared type, also before nodes that move axes or keep the shape.
-    """
-    types = index.cached_analysis(_DeclaredTypes, _DeclaredTypes)
-    for _ in range(_LONGEST_LAYOUT):
-        owner = scope.defining_scope(name) or scope
-        node, declared = owner.producers.get(name), types[owner].get(name)
-        dims: Sequence[int | str] | None = index.constants.shape(owner, name)
-        if dims is None and declared is not None and declared.type.tensor_type.HasField("shape"):
-            dims = input_dims(declared)
-        if dims is not None:
-            return dims[axis] if -len(dims) <= axis < len(dims) else None
-        if node is None or not node.inputs:
-            return None
-        if node.op == "Transpose":
-            order = node.attribute("perm")
-            if order is None or not -len(order.ints) <= axis < len(order.ints):
-                return None
-            axis = order.ints[axis]
-        elif not guess_traits(node.op).keeps_shape or name != node.outputs[0]:
-            return None
-        scope, name = owner, node.inputs[0]
-    return None
-
-
-def _table_size(index: Index, place: _TracedTensor, table: str, axis: int) -> int | str | None:
-    """Return the size of a table along an axis; a function's argument is looked up at the call."""
-    scope, calls = place.scope, list(place.calls)
-    while True:
-        size = _declared_size(index, scope, table, axis)
-        owner = scope.defining_scope(table) or scope
-        if size is not None or not calls or table not in owner.inputs or owner.parent is not None:
-            return size
-        node, position = calls.pop(), owner.input_names.index(table)
-        if position >= len(node.inputs):
-            return None
-        scope, table = node.scope, node.inputs[position]
-
-
-def _limit(index: Index, place: _TracedTensor, node: Node, lookup: IndexedTable) -> IndexLimit:
-    """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
-    table = node.inputs[lookup.table]
-    if not lookup.by_tuples:
-        axis = _attribute(node, lookup.axis_attribute, lookup.default_axis)
-        return IndexLimit(_table_size(index, place, table, axis), place.shift, place.sizes)
-    parts = _declared_size(index, place.scope, node.inputs[lookup.indices], -1)
-    first = _attribute(node, "batch_dims", 0)
-    sizes = (_table_size(index, place, table, axis) for axis in range(first, _MAX_AXES))
-    known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
-    return IndexLimit(known[0] if known else None, place.shift, place.sizes, beside=tuple(known[1:]), parts=parts)
 
 
 def _attribute(node: Node, name: str, default: int) -> int:

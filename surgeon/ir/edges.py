@@ -85,7 +85,7 @@ class Edges:
             before[other].append(_OtherSide(one, call, not is_inward))
 
         for scope in self.index.scopes:
-            for one, other in () if scope.owner is None else _body_borders(scope, scope.owner):
+            for one, other in _body_borders(scope):
                 connect(self.tensor(*one), self.tensor(*other), None, is_inward=True)
             for node in scope.live_nodes() if self.index.functions else ():
                 called = self.index.called(node)
@@ -110,14 +110,13 @@ def states(body: Scope) -> list[tuple[int, int]]:
     return [] if scanned is None else [(place, place) for place in range(len(given) - scanned.i)]
 
 
-def _body_borders(body: Scope, owner: Node) -> Iterator[tuple[tuple[Scope, str], tuple[Scope, str]]]:
+def _body_borders(body: Scope) -> Iterator[tuple[tuple[Scope, str], tuple[Scope, str]]]:
     """The tensors that become others where a body begins, ends, or begins again, with these."""
-    traits, outside, given, made = traits_of(owner.op).control, owner.scope, body.input_names, body.output_names
-    if not traits.has_bodies:  # an unknown op may pass anything on
-        yield from (((outside, name), (body, inner)) for name in owner.inputs for inner in given if name)
-        yield from (((body, inner), (outside, name)) for inner in made for name in owner.outputs if name)
+    owner = body.owner
+    if owner is None or not traits_of(owner.op).control.has_bodies:  # an unknown operator may do anything with them
         return
-    is_loop = bool(traits.trip_counts)  # its body has a condition as first output
+    outside, given, made = owner.scope, body.input_names, body.output_names
+    is_loop = bool(traits_of(owner.op).control.trip_counts)  # its body has a condition as first output
     offset = 0 if is_loop else len(owner.inputs) - len(given)  # the first Scan had lengths before its states
     for slot, inner in enumerate(given, offset):
         if 0 <= slot < len(owner.inputs) and owner.inputs[slot] and not (is_loop and slot == 0):

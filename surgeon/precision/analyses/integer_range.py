@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from surgeon.analysis.input_roles import infer_role, named_role
+from surgeon.analysis.input_roles import InputRoles, named_role
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
@@ -47,6 +47,7 @@ class IntegerRange:
         self._calls: dict[TensorKey, float] = {}
         self._fixed: dict[TensorKey, float | None] = {}
         self._sizes = set[TensorKey]()  # tensors that hold sizes
+        self._roles = InputRoles(dtype_graph.index)
         self.found: dict[NodeAddress, tuple[str, str]] = {}
         for name in dtype_graph.index.main.input_names:
             self._bounds[dtype_graph.index.main, name] = self._of_input(name, converts=converts)
@@ -73,7 +74,7 @@ class IntegerRange:
                 return
 
     def _of_input(self, name: str, *, converts: bool) -> float:
-        role = infer_role(self._graph.index, name)
+        role = self._roles.of_input(name)
         named = named_role(name)
         if named == "mask" or "mask" in role.flags:
             return _BITS

@@ -1,13 +1,14 @@
 """Random inputs that a model can run on, with the shapes, dtypes and ranges that the graph needs."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from surgeon.analysis.input_dependence import allocates, decides
-from surgeon.analysis.input_roles import InputRole, infer_role, named_role
+from surgeon.analysis.input_dependence import InputDependence
+from surgeon.analysis.input_roles import InputRole, InputRoles, named_role
 from surgeon.ir.index import Index
 from surgeon.ops.traversal import uses_float16
 from surgeon.runtime.inputs.input_spec import FLOATS, MAX_CONDITIONS, InputSpec, InputsUnknown, ValueKind
@@ -44,18 +45,18 @@ class InputGenerator:
         index = Index.over(skeleton)
         wants: list[InputSpec] = []
         self.conditions = 0
-        harmless: set[tuple[int, str, bool]] = set()
+        roles, dependence = InputRoles(index), InputDependence(index)
         half = uses_float16(skeleton)
         for entry in inputs:
-            role = infer_role(index, entry.name)
+            role = roles.of_input(entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
             named = named_role(entry.name) if names else None
             kind = _kind(role, named, dtype, dims)
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
             is_measured = kind == "lengths" and named is None and "length" not in role.flags
-            free = (kind in ("plain", "compared") or is_measured) and not decides(index, entry.name, harmless)
-            keeps_role = names or (not free and allocates(index, entry.name))
+            free = (kind in ("plain", "compared") or is_measured) and not dependence.decides(entry.name)
+            keeps_role = names or (not free and dependence.allocates(entry.name))
             wants.append(
                 InputSpec(
                     entry.name,
@@ -72,7 +73,7 @@ class InputGenerator:
             )
             self.conditions += kind == "condition"
         if any(want.kind == "words" for want in wants):
-            _speak(wants, vocabulary(skeleton))
+            wants = [_with_words(want, vocabulary(skeleton)) for want in wants]
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
@@ -85,7 +86,7 @@ class InputGenerator:
 
     def speak(self, words: Collection[str]) -> None:
         """Add strings that string inputs may hold."""
-        _speak(self.wants, words)
+        self.wants = tuple(_with_words(want, words) for want in self.wants)
 
     @property
     def words(self) -> int:
@@ -144,11 +145,10 @@ class InputGenerator:
         return values if (place + seed) % 2 == 0 else ValueKind.USUAL
 
 
-def _speak(wants: Iterable[InputSpec], words: Collection[str]) -> None:
-    """Add strings to those that string inputs may hold, except inputs with a fixed vocabulary."""
-    for want in wants:
-        if want.kind == "words" and "closed" not in want.role.flags:
-            want.role.words[:] = dict.fromkeys((*want.role.words, *words))
+def _with_words(want: InputSpec, words: Collection[str]) -> InputSpec:
+    """An input with these strings among those that it may hold, unless its vocabulary is fixed or it holds none."""
+    is_open = want.kind == "words" and "closed" not in want.role.flags
+    return replace(want, role=want.role.with_words(words)) if is_open else want
 
 
 def generate_inputs(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -213,7 +213,7 @@ class TensorFiller:
             steps = np.minimum(steps, high - 1)
         return np.asarray(np.broadcast_to(steps, self.shape) if self.shape else steps.reshape(()))
 
-    def _counts(self, flags: set[str]) -> np.ndarray:
+    def _counts(self, flags: frozenset[str]) -> np.ndarray:
         """Shapes, counts and steps: small and positive; in some sets a loop does not run."""
         if "target" in flags:
             target = np.ones(self.shape, dtype=np.int64)
