@@ -39,13 +39,11 @@ LISTED = {
     "pipeline.editing.inline_branch": (FOUND, "Identity If"),
     "edits.dynamic_dims.dim_edits": (SAID, "If"),
     "analysis.input_roles": (RULE, "Shape Transpose"),
-    "ir.constants": (RULE, "ConstantOfShape"),
     "authoring.learning.learn": (
         SAID,
-        "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Pow Reciprocal ReduceMean Relu Reshape Shape "
-        "Slice Split Sqrt Squeeze Sub Transpose Unsqueeze Where",
+        "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Pow Reciprocal Relu Reshape Shape Slice Split "
+        "Sqrt Squeeze Sub Transpose Unsqueeze Where",
     ),
-    "authoring.learning.codegen": (SAID, "Split"),
     "rules.matching.associative.identities": (LAWS, "Add Div Mul Sigmoid Sub Tanh"),
     "rules.tracing.tracer": (BUILT, "CastLike"),
     "rules.matching.match_state": (RULE, "Transpose"),
@@ -78,10 +76,9 @@ LISTED = {
     "precision.segments.matmul_blocks": (FORMAT, "Transpose"),
     "precision.measuring.range_instrumentation": (
         BUILT,
-        "Abs Cast Concat Flatten Gather Greater If Less Loop Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",
+        "Abs Cast Concat Flatten Gather Greater Less Mul Neg ReduceMax ReduceMean Reshape Scan Shape Where",
     ),
     "precision.planning.dtype_plan": (FORMAT, "MatMul Transpose"),
-    "precision.writing.type_check": (RULE, "If Loop Scan"),
 }
 
 

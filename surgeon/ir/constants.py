@@ -12,7 +12,7 @@ from onnx import AttributeProto, helper
 
 from surgeon.file.model import Model
 from surgeon.file.tensors.decoding import Array
-from surgeon.ir.folding_kernels import FOLD_LIMIT, FOLDS, fill_value
+from surgeon.ir.folding_kernels import FILLS, FOLD_LIMIT, FOLDS, fill_value
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import IDENTITY_OPS
 
@@ -123,7 +123,7 @@ class Constants:
 
     def _spread(self, home: Scope, node: Node) -> tuple[int, ...] | None:
         """The shape of a weight that a ConstantOfShape fills with one number; None for other nodes."""
-        if node.op != "ConstantOfShape" or fill_value(node) is None:
+        if node.op not in FILLS or fill_value(node) is None:
             return None
         found = self.get(home, node.inputs[0])
         shape = tuple(int(size) for size in found.array.reshape(-1)) if found is not None else (-1,)

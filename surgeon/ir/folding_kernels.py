@@ -10,7 +10,9 @@ from onnx import helper
 
 from surgeon.file.tensors.decoding import Array, decode_tensor
 from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, ops_with
 
+FILLS = ops_with(lambda op: op.operands.target_shape == (0,))  # they fill a shape with one number
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 
 
@@ -122,7 +124,8 @@ _ONE = {"Sqrt": np.sqrt, "Neg": np.negative, "Reciprocal": np.reciprocal, "Exp":
 _TWO = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Pow": np.power}
 FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     **{op: _same_type(function) for op, function in (*_ONE.items(), *_TWO.items())},
-    "Identity": lambda _, arrays: np.asarray(arrays[0]),
+    **dict.fromkeys(IDENTITY_OPS, lambda _, arrays: np.asarray(arrays[0])),
+    **dict.fromkeys(FILLS, _constant_of_shape),
     "Cast": _cast,
     "Div": _div,
     "Unsqueeze": _unsqueeze,
@@ -132,5 +135,4 @@ FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Transpose": _transpose,
     "Concat": _concat,
     "Slice": _slice,
-    "ConstantOfShape": _constant_of_shape,
 }

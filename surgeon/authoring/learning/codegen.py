@@ -26,9 +26,11 @@ from surgeon.authoring.learning.terms import (
 )
 from surgeon.errors import UsageError
 from surgeon.file.tensors.decoding import Array
+from surgeon.ir.scope import qualified_name
 from surgeon.ops.builder.graph import ASSOCIATIVE, Constant, Graph, Tensor
 from surgeon.ops.schemas import VARIADIC, Schema, attributes_become_inputs, schema
 from surgeon.ops.schemas.helper_names import RESULT_NOUNS, helper_name, snake_case
+from surgeon.ops.traits.trait_lookup import traits_of
 
 LINE = 100  # columns of an expression, after which its longest part becomes a local variable
 WIDTH = 116  # columns of a line in the body of a function
@@ -208,15 +210,15 @@ class _PatternWriter:
     def _op_call(self, call: OpCall) -> str:
         known = schema(call.domain, call.op, None)
         attributes = [(value, name) for name, value in call.attributes.items()]
-        if (call.domain, call.op) == ("", "Split"):
-            return self._split(call, [item for item in attributes if item[1] != "num_outputs"])
+        if count := traits_of(qualified_name(call.domain, call.op)).shape.output_count_attribute:
+            return self._split(call, [item for item in attributes if item[1] != count])
         if known is None:
             named = f"{call.domain}::{call.op}" if call.domain else call.op
             for name in call.attributes:
                 if not name.isidentifier() or keyword.iskeyword(name) or name == "outputs":
                     raise UsageError(f"{named} has an attribute {name!r}, which no helper can be given; rename it.")
-            count = [(call.outputs, "outputs")] if call.outputs > 1 else []
-            return self._call_text("g.op", [(item, "") for item in call.inputs] + attributes + count, _plain(named))
+            several = [(call.outputs, "outputs")] if call.outputs > 1 else []
+            return self._call_text("g.op", [(item, "") for item in call.inputs] + attributes + several, _plain(named))
         inputs = self._inputs(call, known)
         if call.outputs > 1:
             usual = known.min_outputs if known.max_outputs < VARIADIC else 0

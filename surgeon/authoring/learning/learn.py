@@ -103,9 +103,10 @@ def _over_axes(term: Term, _: set[int]) -> Term:
         return term
     if isinstance(axes, Fixed):
         axes = axes.array.reshape(-1).tolist()
-    if axes == [-1] and call.op == "ReduceMean":
+    helper = _OVER_AXES[call.op]
+    if axes == [-1] and helper == "mean_over":
         return HelperCall("mean_last", call.inputs[:1])
-    return HelperCall(_OVER_AXES[call.op], (call.inputs[0], axes))
+    return HelperCall(helper, (call.inputs[0], axes))
 
 
 def _roots(term: Term, once: set[int]) -> Term:

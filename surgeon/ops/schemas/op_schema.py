@@ -22,6 +22,7 @@ VARIADIC = 2**31 - 1
 
 MICROSOFT = "com.microsoft"
 
+_LISTS = ("seq(tensor", "optional(")
 # Inputs that had another name when they were attributes: operator -> input name -> attribute name.
 _ATTRIBUTE_NAMES = {("", "Pad"): {"constant_value": "value"}}
 
@@ -146,6 +147,13 @@ def history(domain: str, name: str) -> tuple[Schema, ...]:
         found.append(version)
         version = schema(domain, name, version.since_version - 1)
     return tuple(reversed(found))
+
+
+@cache
+def handles_lists(domain: str, name: str) -> bool:
+    """Whether some version has an input or output that can only be a sequence of tensors, or an optional."""
+    formals = [(version, one) for version in history(domain, name) for one in (*version.inputs, *version.outputs)]
+    return any(all(kind.startswith(_LISTS) for kind in version.allowed(one)) for version, one in formals)
 
 
 @cache

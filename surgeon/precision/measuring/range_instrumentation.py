@@ -19,6 +19,8 @@ from surgeon.file.model import Address, Model
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
 from surgeon.ir.scope import Node, Scope
+from surgeon.ops.traits.dtype_traits import SEQUENCE_LOOPS
+from surgeon.ops.traits.trait_lookup import BRANCHES, LOOPS, WITH_BODIES
 from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.editing.draft import ModelDraft, names_in
 from surgeon.shapes.index_shapes import shapes_of
@@ -209,9 +211,9 @@ class _ProbeWriter:
 
     def _through_bodies(self, node: Node, bodies: Sequence[Scope], behind: list[NodeProto]) -> list[RangeProbe]:
         """Give an If, Loop or Scan the outputs of its bodies' probes, the largest of all turns."""
-        if node.op not in ("If", "Loop", "Scan") or node.scope.versions.get("", 0) < _FIRST_INNER:
+        if node.op not in WITH_BODIES - SEQUENCE_LOOPS or node.scope.versions.get("", 0) < _FIRST_INNER:
             return []
-        _complete(node.proto, len(_proto(bodies[0]).output) - (node.op == "Loop"))
+        _complete(node.proto, len(_proto(bodies[0]).output) - (node.op in LOOPS))
         by_body = [self._widened(body, self._scope(body)) for body in bodies]
         found: list[RangeProbe] = []
         for place, probes in enumerate(by_body):
@@ -223,9 +225,9 @@ class _ProbeWriter:
                         name = inner if other == place else self._nothing(body, kind)
                         graph: Any = body.proto
                         graph.output.append(helper.make_tensor_value_info(name, kind, [None]))
-                    out = outer if node.op == "If" else f"{outer}:turns"
+                    out = outer if node.op in BRANCHES else f"{outer}:turns"
                     node.proto.output.append(out)
-                    if node.op != "If":
+                    if node.op not in BRANCHES:
                         behind += self._over_turns(out, outer, kind, node.scope.versions.get("", 0))
                 found.append(made)
         for item in node.proto.attribute:

@@ -14,7 +14,8 @@ from surgeon.file.model import Model
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.schemas.node_check import check_node, infer_output_dtypes
-from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
+from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, SEQUENCE_LOOPS
+from surgeon.ops.traits.trait_lookup import LOOPS, SCANS, WITH_BODIES
 from surgeon.pipeline.editing.draft import ModelDraft
 
 Dtypes = list[int | None]
@@ -78,7 +79,7 @@ class _Typing:
         if called is not None:
             made = []
             yield from self._call(scope, node, called, made)
-        elif bodies and node.op in ("If", "Loop", "Scan"):
+        elif bodies and node.op in WITH_BODIES - SEQUENCE_LOOPS:
             made = []
             yield from self._with_bodies(scope, node, bodies, made)
         else:
@@ -140,7 +141,7 @@ class _Typing:
         ends: list[Dtypes] = []
         for body in bodies:
             proto: Any = body.proto
-            starts = [TensorProto.INT64, TensorProto.BOOL, *given[2:]] if node.op == "Loop" else given
+            starts = [TensorProto.INT64, TensorProto.BOOL, *given[2:]] if node.op in LOOPS else given
             for value, dtype in zip(proto.input, starts, strict=False):
                 self._known[body, value.name] = dtype
                 stated = value.type.tensor_type.elem_type
@@ -148,10 +149,10 @@ class _Typing:
                     yield f"{value.name!r} is stated to be {dtype_name(stated)}, and is given {dtype_name(dtype)}."
             yield from self._scope(body)
             ends.append([self._of(body, value.name) for value in proto.output])
-        first = ends[0][1:] if node.op == "Loop" else ends[0]
-        if node.op == "Loop":
+        first = ends[0][1:] if node.op in LOOPS else ends[0]
+        if node.op in LOOPS:
             others = [given[2:]]
-        elif node.op == "Scan":
+        elif node.op in SCANS:
             count = next((item.i for item in node.proto.attribute if item.name == "num_scan_inputs"), 0)
             others = [given[: max(len(given) - count, 0)]]
         else:

@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
 from surgeon.file.tensors.decoding import decode_tensor
-from surgeon.ops.schemas.op_schema import schema
+from surgeon.ops.schemas.op_schema import handles_lists, schema
 from surgeon.ops.traversal import all_nodes, names_read, nodes_of, subgraphs
 from surgeon.runtime.function_inlining import inline_functions
 from surgeon.runtime.implementations.implementation import Implementation, available
@@ -20,9 +20,6 @@ from surgeon.runtime.implementations.implementation_worker import Implementation
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession, attributes_of
-
-# Operators of lists: a list cannot be the input of a session of one node.
-_LISTS = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 
 
 def used_implementations(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
@@ -178,7 +175,8 @@ class NodeByNodeSession:
         self._engines: dict[tuple[Any, ...], OrtSession | EvaluatorSession] = {}
         self._divided: set[_Step] = set()  # those that do not run together
         self._whole: EvaluatorSession | None = None
-        if any(node.op_type.startswith(_LISTS) for node in nodes):
+        # A list cannot be the input of a session of one node.
+        if any(handles_lists(node.domain, node.op_type) for node in nodes):
             self._whole = EvaluatorSession(self._model, self._own.table())
 
     def __enter__(self) -> Self:

@@ -21,7 +21,8 @@ from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.errors import GraphError
 from surgeon.file.tensors.decoding import decode_tensor
-from surgeon.ops.schemas.op_schema import Schema, schema
+from surgeon.ops.schemas.op_schema import Schema, handles_lists, schema
+from surgeon.ops.traits.trait_lookup import ops_with
 from surgeon.ops.traversal import node_label, subgraphs
 from surgeon.runtime.function_inlining import inline_functions
 from surgeon.runtime.kernels.arithmetic import BASIC_KERNELS
@@ -35,9 +36,8 @@ _LONGEST_LINE = 400
 # Sets, for in a tuple None would be found: to numpy, None is another name of float64.
 _NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
 _FLOATS = _NARROW | frozenset(np.dtype(kind) for kind in (np.float32, np.float64))
-# Their second input's dtype is what they compute, or what they hold are lists.
-_KEPT = ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "SplitToSequence")
-_KEPT_PREFIXES = ("Sequence", "Optional", "ConcatFromSequence")
+# Their second input's dtype is what they compute.
+_KEPT = ops_with(lambda op: op.dtype.is_cast or op.dtype.is_qdq) | {"BitCast"}
 # Whatever the evaluator raises of a model or its inputs: it declares nothing.
 _REFUSALS = (
     ArithmeticError,
@@ -244,7 +244,8 @@ def _plain(value: Any) -> Any:
 
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
     """The schema that gives a node's dtypes; None if they follow no plain rule."""
-    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(subgraphs(node), None) is not None:
+    is_of_lists = handles_lists(node.domain, node.op_type)
+    if node.op_type in _KEPT or is_of_lists or next(subgraphs(node), None) is not None:
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
 
