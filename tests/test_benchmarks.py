@@ -12,6 +12,7 @@ import pytest
 
 from surgeon.runtime.timing.latency import Bench, Latency
 from tests.benchmarks.bars import BARS, PROVED
+from tests.benchmarks.calls import CASES, Cost, cost
 from tests.benchmarks.latency import table, verdict
 from tests.benchmarks.measure import Contender, Result, Run, measure, rounds
 from tests.benchmarks.peers import PEERS
@@ -122,3 +123,19 @@ def test_surgeon_is_compared_with_the_best_of_the_others(ours: float, held: bool
 
 def test_surgeon_without_a_file_misses_the_bar() -> None:
     assert not verdict(["original", "ort"], _bench(original=10.0, ort=9.0))[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("first rewrite, proved", Cost(80_000, 220)),
+        ("second rewrite, proved", Cost(55_000, 160)),
+        ("second rewrite, not proved", Cost(20_000, 120)),
+        ("second rewrite, proved, no shapes declared", Cost(55_000, 160)),
+    ],
+)
+def test_a_gelu_takes_few_calls(name: str, most: Cost) -> None:
+    """Once it took twice as many, half of them to find out whether the file declares shapes that nodes do not make."""
+    found = cost(next(case for case in CASES if case.name == name))
+    assert most.calls / 4 < found.calls < most.calls
+    assert found.modules < most.modules

@@ -68,7 +68,6 @@ LISTED = {
     "rules.searches.counted_loops": (FOUND, "And Identity"),
     "rules.searches.positional_arguments": (FORMAT, "SequenceConstruct"),
     "rules.searches.redundant_casts": (FOUND, "Clip"),
-    "shapes.hypothetical_shapes": (RULE, "Loop"),
     "shapes.shape_inference": (RULE, "Cast If Loop"),
     "torch.exporters.torchscript": (FORMAT, "Cast"),
     "precision.writing.apply_plan": (BUILT, "Cast"),

@@ -362,11 +362,7 @@ def test_loops() -> None:
     shapes, body = ShapeInference(OriginalModel(index)), body_scope(index, "body")
     assert shapes.facts(body, "i") == TensorType(TensorProto.INT64, ())
     assert shapes.facts(body, "go2") == TensorType(TensorProto.BOOL, ())
-    assert len(shapes.facts(body, "v").shape) == 2
-    assert [str(size) for size in shapes.facts(body, "w").shape] == [
-        "max(?body of y/v[0], n)",
-        "max(?body of y/v[1], s)",
-    ]
+    assert shapes.facts(body, "v").shape == shapes.facts(body, "w").shape == (symbol("n"), symbol("s"))
     assert text_of(model, "y") == "n, s"
     assert text_of(model, "all") == "?all[0], s"
 
@@ -413,8 +409,8 @@ def test_new_names_for_the_dims_of_a_body_hide_nothing(text: str, y: str, t: str
     assert (text_of(model, "y"), text_of(model, "t")) == (y, t)
 
 
-def test_a_loop_keeps_the_name_of_an_input_and_the_rank_that_its_body_states() -> None:
-    """A name of an input is of that size; a state whose rank changes is not what the Loop begins with."""
+def test_a_loop_carries_what_it_begins_with_whatever_its_body_states() -> None:
+    """A size that stays is known; a state whose rank changes is not what the Loop begins with."""
     text = f"""y, t = Loop (m, , first, x) <body = b (int64 i, bool go, float[n, k2] v, float[k3] u)
         => (bool go2, float[n, k4] v2, float[k5] u2) {{ {COPY} v2 = Neg (v) u2 = ReduceMax <keepdims = 0> (x) }}>"""
     model = graph(text, "(float[n, s] x, int64 m) => ()", "", opset(17))
@@ -422,8 +418,8 @@ def test_a_loop_keeps_the_name_of_an_input_and_the_rank_that_its_body_states() -
     model.graph.node.insert(1, helper.make_node("Cast", ["places"], ["first"], to=TensorProto.FLOAT))
     index = index_of(model)
     shapes = ShapeInference(OriginalModel(index))
-    assert shapes.facts(body_scope(index, "body"), "v").shape == (symbol("n"), symbol("k2"))
-    assert shapes.facts(body_scope(index, "body"), "u").shape == (symbol("k3"),)
+    assert shapes.facts(body_scope(index, "body"), "v").shape[0] == 2
+    assert shapes.facts(body_scope(index, "body"), "u").shape is None
 
 
 def test_scans() -> None:
@@ -465,13 +461,20 @@ def test_a_chain_twice_as_long_takes_twice_the_calls() -> None:
     assert growth(long_chain, 1_000, 4_000) < 1.2
 
 
-def test_what_is_stated_costs_nothing() -> None:
-    """Facts that the file states in full are read without a walk back through the graph."""
-    length = 20_000
+def declared_chain(length: int) -> Callable[[], None]:
+    """A question about the end of that many nodes, all of whose outputs are declared, with wrong sizes."""
     nodes = [helper.make_node("Relu", [f"x{i}"], [f"x{i + 1}"]) for i in range(length)]
-    inputs = [helper.make_tensor_value_info("x0", 1, ["n", 8])]
-    made = helper.make_graph(nodes, "g", inputs, [])
-    made.value_info.extend([helper.make_tensor_value_info(f"x{i}", 1, ["n", 8]) for i in range(1, length)])
+    made = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x0", 1, ["n", 8])], [])
+    made.value_info.extend([helper.make_tensor_value_info(f"x{i}", 1, ["n", 9]) for i in range(1, length)])
     shapes, scope = unchecked(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
-    assert shapes.facts(scope, f"x{length - 1}").shape == (symbol("n"), 8)
-    assert len(shapes._facts) == 1
+
+    def ask() -> None:
+        assert shapes.facts(scope, f"x{length - 1}").shape == (symbol("n"), 8)
+
+    return ask
+
+
+def test_what_is_declared_is_inferred_all_the_same() -> None:
+    """Once per tensor, and without recursion."""
+    declared_chain(20_000)()
+    assert growth(declared_chain, 1_000, 4_000) < 1.2

@@ -13,6 +13,9 @@ import onnx
 import pytest
 
 from surgeon.shapes.algebra.size_expressions import symbols
+from surgeon.shapes.declared_types import DeclaredTypes
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import TensorType, complete_type
 from tests import exports, make_shipped_model, sampling
 from tests.shaping_run import Compared, compare, free_sizes, shapes_of
 
@@ -120,3 +123,27 @@ def test_attention_with_a_cache(dynamo: bool, tmp_path: Path) -> None:
     scores = shapes.facts(scope, softmax.outputs[0]).shape
     assert ", ".join(map(str, scores)) == "batch, 4, seq, past + seq"
     assert {name for size in scores for name in symbols(size)} == {"batch", "seq", "past"}
+
+
+def complete_declarations(model: onnx.ModelProto, shapes: ShapeInference) -> dict[str, TensorType]:
+    """The declared types of inner tensors in which every dim is a number or follows from the inputs' dims."""
+    declared = DeclaredTypes.of(shapes.origin)
+    main = shapes.origin.index.main
+    drafts = {value.name: complete_type(declared.draft(main, value.name)) for value in model.graph.value_info}
+    return {
+        name: found
+        for name, found in drafts.items()
+        if found is not None and all(symbols(size) <= declared.symbols for size in found.shape or ())
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in (*NAMES, *SAMPLE) if "dynamo" in name])
+def test_no_knowledge_of_an_export_is_lost(name: str) -> None:
+    """What nodes are asked first says all that the file does: of each declared tensor the type is the declared one."""
+    path, _ = exports.export(CASES[name])
+    model = onnx.load(path)
+    shapes, scope = shapes_of(model)
+    declared = complete_declarations(model, shapes)
+    assert len(declared) > len(model.graph.value_info) / 2
+    found = {name: shapes.facts(scope, name) for name in declared}
+    assert found == declared

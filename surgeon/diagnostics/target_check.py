@@ -28,12 +28,11 @@ from surgeon.targets import op_support
 from surgeon.targets.check_context import CheckContext, RuntimeRequest
 from surgeon.targets.inspection.provenance import is_torch_export, source_location, torch_op
 from surgeon.targets.lint.data_size import check_data_sizes, without_consequences
-from surgeon.targets.lint.declared_shapes import check_stated_shapes
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes
 from surgeon.targets.lint.finding import CONSTANT, Diagnostic, DiagnosticCollector, Findings
 from surgeon.targets.lint.graph_structure import check_calls, check_inputs_and_outputs, check_structure
 from surgeon.targets.lint.model_versions import check_versions
-from surgeon.targets.lint.shape_mismatches import check_shapes
+from surgeon.targets.lint.shape_mismatches import check_declared_shapes, check_shapes
 from surgeon.targets.target import Target
 from surgeon.targets.user_ops import UserOps
 
@@ -174,7 +173,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
     shapes = shapes_of(index)
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
-    check_stated_shapes(index, shapes, found)
+    check_declared_shapes(index, shapes, found)
     check_inputs_and_outputs(
         proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes
     )

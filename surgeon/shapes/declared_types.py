@@ -1,7 +1,6 @@
 """The types that a file declares: of graph inputs and outputs, and in value_info."""
 
 import re
-from collections.abc import Callable
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -9,10 +8,10 @@ from typing import Any
 import onnx
 
 from surgeon.ir.original_model import OriginalModel
-from surgeon.ir.scope import Node, Scope
+from surgeon.ir.scope import Scope
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.shapes.algebra.size_expressions import Size, parse_size, symbol, symbols
-from surgeon.shapes.tensor_types import UNKNOWN, PartialType, TensorType, known
+from surgeon.shapes.tensor_types import UNKNOWN, PartialType, TensorType
 
 RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 """The metadata key under which torch's exporter records the dynamic dims of a program and their ranges."""
@@ -39,23 +38,20 @@ class DeclaredTypes:
     """The declared types of all scopes, parsed on demand.
 
     ignore_dim_names: treat all dims of the inputs as different, whatever their names, and trust no other shape.
-    distrusted: trust only the shapes of inputs.
     """
 
-    def __init__(self, origin: OriginalModel, *, ignore_dim_names: bool = False, distrusted: bool = False) -> None:
+    def __init__(self, origin: OriginalModel, *, ignore_dim_names: bool = False) -> None:
         self._ignores_dim_names = ignore_dim_names
         self._infos: dict[int, ValueInfos] = {}  # by the graph: a scope and its copies have one
-        self._by_type: dict[bytes, tuple[PartialType, TensorType | None]] = {}
+        self._by_type: dict[bytes, PartialType] = {}
         self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
         self.inputs = {value.name: self._input(value) for value in graph.input}
         """Types of the inputs of the main graph; an unnamed dynamic dim is called `input[axis]`."""
         shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
-        """The dynamic dims of the inputs; a declared dim of these is trusted at once."""
+        """The dynamic dims of the inputs."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
-        self._is_distrusted = ignore_dim_names or distrusted
-        self._believes: Callable[[Node], bool] | None = None
 
     @classmethod
     def of(cls, origin: OriginalModel) -> "DeclaredTypes":
@@ -72,41 +68,24 @@ class DeclaredTypes:
         noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
         return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) == len(self.symbols)
 
-    def distrust(self) -> None:
-        """Believe no shape any more that graphs state, but those of the model's inputs."""
-        self._is_distrusted = True
-
-    def trust_only(self, of: Callable[[Node], bool]) -> None:
-        """Believe the shapes that graphs state of the outputs of these nodes, and no others."""
-        self._believes = of
-
-    def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
-        """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
+    def draft(self, home: Scope, name: str) -> PartialType:
+        """What the file declares of a tensor in the scope that defines it."""
         key = id(home.proto)
         if key not in self._infos:
             self._infos[key] = ValueInfos(home)
         info = self._infos[key].get(name)
         if info is None:
-            return UNSTATED
+            return _UNDECLARED
         kind = info.type.SerializeToString()
         if kind not in self._by_type:
             self._by_type[kind] = self._read(info.type)
         declared = self._by_type[kind]
-        is_wrong = self._is_distrusted or (self._is_stale and home.parent is None)
-        if not is_wrong and self._believes is not None:
-            node = home.producers.get(name)
-            is_wrong = node is None or not self._believes(node)
-        return (PartialType(declared[0].dtype, None), None) if is_wrong else declared
+        is_stale = self._ignores_dim_names or (self._is_stale and home.parent is None)
+        return PartialType(declared.dtype, None) if is_stale else declared
 
-    def _read(self, kind: onnx.TypeProto) -> tuple[PartialType, TensorType | None]:
+    def _read(self, kind: onnx.TypeProto) -> PartialType:
         dtype, shape = _tensor(kind)
-        if shape is None:
-            return PartialType(dtype, None), None
-        sizes = [self._size(dim) for dim in shape.dim]
-        closed = known(sizes)
-        # An empty shape is not trusted: some writers mean "any shape" by it.
-        complete = closed and all(symbols(size) <= self.symbols for size in closed)
-        return PartialType(dtype, sizes), TensorType(dtype, closed) if complete and dtype is not None else None
+        return PartialType(dtype, None if shape is None else [self._size(dim) for dim in shape.dim])
 
     def _input(self, value: onnx.ValueInfoProto) -> TensorType:
         dtype, shape = _tensor(value.type)
@@ -139,8 +118,7 @@ def _is_fixed(graph: onnx.GraphProto) -> bool:
     return len(graph.value_info) > 0 and all(dim.HasField("dim_value") for dims in known_shapes for dim in dims)
 
 
-UNSTATED: tuple[PartialType, TensorType | None] = (PartialType(*UNKNOWN), None)
-
+_UNDECLARED = PartialType(*UNKNOWN)
 
 def _tensor(kind: onnx.TypeProto) -> tuple[int | None, Any]:
     """Element type and shape of a tensor or sparse tensor; nothing for a sequence, map or optional."""

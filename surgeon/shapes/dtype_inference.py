@@ -80,7 +80,7 @@ class Dtypes:
         stored = home.initializers.get(name)
         if stored is not None:
             return int(stored.data_type)
-        stated = self._stated.draft(home, name)[0].dtype
+        stated = self._stated.draft(home, name).dtype
         if stated is not None or node is None:
             return stated
         if node.op in CAST_OPS:

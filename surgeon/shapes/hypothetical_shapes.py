@@ -1,6 +1,6 @@
 """Shapes of a model as if some nodes read other tensors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from surgeon.ir.index import Index
 from surgeon.ir.original_model import OriginalModel, restore_file_state
@@ -85,19 +85,15 @@ class HypotheticalShapes(ShapeInference):
     def _constant(self, home: Scope, name: str) -> ValueArray | None:
         return super()._constant(home, name) if self.is_constant(home, name) else None
 
-    def _input_draft(self, home: Scope, name: str) -> PartialType:
-        """As in `ShapeInference`; a loop-carried tensor keeps its shape if the file declares a fixed one."""
-        found = super()._input_draft(home, name)
-        said = self._doubted.stated(home, name).shape
-        owner = home.owner
-        if owner is None or home.parent is None or owner.op != "Loop" or found.shape is None or said is None:
-            return found
-        names = [value.name for value in home.proto.input]
-        if names.index(name) < 2 or not all(isinstance(size, int) for size in said):
-            return found
-        return PartialType(
-            found.dtype, self.need_facts(home.parent, self.origin.inputs(owner)[names.index(name)]).shape
-        )
+    def _types_after_iteration(self, body: Scope, types: Mapping[str, PartialType]) -> dict[str, PartialType]:
+        """As in `ShapeInference`; where the body declares a fixed shape, the shape stays as at first.
+
+        Whoever makes a dim of the first dynamic also changes the body.
+        """
+        after = super()._types_after_iteration(body, types)
+        stated = {name: self._doubted.stated(body, name).shape for name in types}
+        fixed = {name for name, shape in stated.items() if shape and all(isinstance(size, int) for size in shape)}
+        return {name: types[name] if name in fixed else after[name] for name in types}
 
     def function(self, call: Node) -> Scope | None:
         """The local function that a node calls."""
@@ -116,15 +112,13 @@ class _Doubted(DeclaredTypes):
         self.doubted: set[tuple[int, str]] = set()
 
     def stated(self, home: Scope, name: str) -> PartialType:
-        """The declared type, trusted or not."""
-        return super().draft(home, name)[0]
+        """The declared type, doubted or not."""
+        return super().draft(home, name)
 
-    def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
+    def draft(self, home: Scope, name: str) -> PartialType:
         """As `DeclaredTypes`; for a doubted tensor only the dtype."""
         found = super().draft(home, name)
-        if (id(home.proto), name) not in self.doubted:
-            return found
-        return PartialType(found[0].dtype, None), None
+        return PartialType(found.dtype, None) if (id(home.proto), name) in self.doubted else found
 
 
 class _SupposedOrigin(OriginalModel):

@@ -3,7 +3,6 @@
 from collections.abc import Container, Hashable, Sequence
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.op_rules.rule_table import BY_FACTS
 from surgeon.shapes.tensor_types import TensorType
 
@@ -33,22 +32,8 @@ class InferenceCache:
         return None if found is None else found[0]
 
     def keep(self, home: Scope, node: Node, given: Sequence[TensorType], facts: TensorType) -> TensorType:
-        """Cache the type that a rule inferred; returns the same object for equal types.
-
-        Incomplete types, and those with a dim named after the tensor, belong only to this node.
-        """
-        if node.op not in self._ops or len(node.outputs) > 1 or not all(map(_is_whole, (*given, facts))):
-            return facts
-        if not _names(facts) <= frozenset().union(*map(_names, given)):
-            return facts
+        """Cache a complete type that a rule inferred; returns the same object for equal types."""
         facts = self.one(facts)
-        self._found[node.op, home.versions.get(""), *map(id, given)] = (facts, given)
+        if node.op in self._ops and len(node.outputs) == 1:
+            self._found[node.op, home.versions.get(""), *map(id, given)] = (facts, given)
         return facts
-
-
-def _is_whole(facts: TensorType) -> bool:
-    return facts.dtype is not None and facts.shape is not None
-
-
-def _names(facts: TensorType) -> frozenset[str]:
-    return frozenset().union(*map(symbols, facts.shape or ()))

@@ -1,10 +1,10 @@
 """Types and values of a model's tensors, inferred on demand and cached.
 
-Order of trust: inputs and initializers; types observed in a run; declared sizes that are numbers or dynamic dims of the
-inputs; the op's rule; other declarations; onnx's inference of the node.  An unknown dim is a new symbol, `?name[axis]`.
+Order of trust: inputs and initializers; types observed in a run; the op's rule; onnx's inference of the node; the types
+that the file declares of inner tensors.  An unknown dim is a new symbol, `?name[axis]`.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -17,7 +17,7 @@ from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope
 from surgeon.shapes.algebra.integer_width import drop_overflows
 from surgeon.shapes.algebra.size_expressions import Expr, symbol
-from surgeon.shapes.declared_types import UNSTATED, DeclaredTypes
+from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.dtype_inference import Dtypes
 from surgeon.shapes.inference_cache import InferenceCache
 from surgeon.shapes.onnx_inference import infer
@@ -31,17 +31,21 @@ from surgeon.shapes.tensor_types import (
     CallContext,
     NeedsOperands,
     NodeView,
+    PartialShape,
     PartialType,
     Shape,
     TensorType,
     ValueArray,
-    merged,
+    complete_type,
+    completed,
     run_rule,
     sanitized,
 )
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MAX_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
+MAX_ROUNDS = 8  # of inferring the body of a Loop; each opens a dim at least, so that few Loops need three
+MAX_LOOP_DEPTH = 4  # Loops inside Loops whose bodies are inferred more than once
 Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
 
@@ -76,12 +80,12 @@ class ShapeInference:
         self.origin = origin
         self._frame, self._outer = frame, outer
         self._stated: DeclaredTypes = stated or (DeclaredTypes.of(origin) if outer is None else outer._stated)
-        self.free = self._stated.symbols
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self._facts: dict[Key, TensorType] = {}
         self._values: dict[Key, ValueArray | None] = {}
         self._learned: dict[Key, TensorType] = {}
         self._insides: dict[Node, ShapeInference] = {}
+        self._open_loops: int = 0 if outer is None else outer._open_loops
         self._learned_inside: dict[Node, dict[Key, TensorType]] = {}
         self._common: _CommonState = _CommonState.of(origin) if outer is None else outer._common
 
@@ -175,6 +179,9 @@ class ShapeInference:
 
     def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The facts of a tensor for a rule, which is stopped where they are still to be found."""
+        found = self._facts.get((scope, name))
+        if found is not None:
+            return found
         home = scope.defining_scope(name)
         if home is None:
             return UNKNOWN
@@ -185,6 +192,8 @@ class ShapeInference:
 
     def need_value(self, scope: Scope, name: str) -> ValueArray | None:
         """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
+        if (scope, name) in self._values:
+            return self._values[scope, name]
         home = scope.defining_scope(name)
         if home is None:
             return None
@@ -224,7 +233,7 @@ class ShapeInference:
         known[home, name] = None if is_value else UNKNOWN
 
     def _at_hand(self, home: Scope, name: str) -> TensorType | None:
-        """Facts that are remembered or stated, without a look at the nodes before."""
+        """Facts that are remembered, stored or observed, without a look at the nodes before."""
         found = self._facts.get((home, name))
         if found is None:
             found = self._given(home, name)
@@ -246,7 +255,7 @@ class ShapeInference:
                 return self._common.repeats.one(TensorType(stored.data_type, tuple(stored.dims)))
         if self._learned and (home, name) in self._learned:
             return self._learned[home, name]
-        return self._stated.draft(home, name)[1] if home.function is None else None
+        return None
 
     def _given_input(self, home: Scope, name: str) -> TensorType | None:
         if self._frame is not None and home is self._frame.scope:
@@ -257,20 +266,17 @@ class ShapeInference:
         """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
         node = home.producers.get(name)
         if node is None:
-            self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), PartialType(*UNKNOWN))
+            self._find_inputs(home, name)
             return ()
         inputs = self.origin.inputs(node)
         given, missing = self._facts_of(home, inputs)
         if missing:
             return missing
-        may_repeat = self._stated.draft(home, name) is UNSTATED
-        found = self._common.repeats.find(home, node, given) if may_repeat else None
-        if found is None:
-            self._apply(NodeView(self, home, node, inputs))
-            found = self._facts[home, name]
-            if may_repeat:
-                found = self._common.repeats.keep(home, node, given, found)
-        self._facts[home, name] = found
+        found = self._common.repeats.find(home, node, given)
+        if found is None or self._may_be_simpler(home, name, found):
+            self._apply(NodeView(self, home, node, inputs), given)
+        else:
+            self._facts[home, name] = found
         return ()
 
     def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[TensorType], list[Task]]:
@@ -287,7 +293,7 @@ class ShapeInference:
             given.append(found or UNKNOWN)
         return given, missing
 
-    def _apply(self, site: NodeView) -> None:
+    def _apply(self, site: NodeView, given: Sequence[TensorType]) -> None:
         """Infer the types of a node's outputs from those of its inputs."""
         home, node = site.scope, site.node
         drafts = run_rule(self._by_rule, site) or ()
@@ -296,10 +302,14 @@ class ShapeInference:
             if not output or self._at_hand(home, output) is not None:
                 continue
             draft = sanitized(drafts[place]) if place < len(drafts) else PartialType(*UNKNOWN)
-            if not inferred and self._is_bare(home, output, draft):
-                inferred = infer(site)
-            other = sanitized(inferred[place]) if inferred else PartialType(*UNKNOWN)
-            self._facts[home, output] = self._settled(home, output, draft, other)
+            if draft.shape is None or not draft.dtype:
+                inferred = inferred or infer(site)
+                draft = completed(draft, sanitized(inferred[place]))
+            found = complete_type(draft)
+            if found is None or self._may_be_simpler(home, output, found):
+                self._facts[home, output] = self._completed(home, output, draft)
+            else:
+                self._facts[home, output] = self._common.repeats.keep(home, node, given, found)
 
     def _by_rule(self, site: NodeView) -> Sequence[PartialType | TensorType]:
         called = self._called(site.node)
@@ -311,19 +321,19 @@ class ShapeInference:
             return control_flow.output_drafts(site, self, control_flow.bodies_of(self.origin, site.node))
         return by_rule(site)
 
-    def _is_bare(self, home: Scope, name: str, draft: PartialType | TensorType) -> bool:
-        """Whether neither the rule nor the file determines dtype and rank."""
-        stated, _ = self._stated.draft(home, name)
-        return (draft.shape is None and stated.shape is None) or not (draft.dtype or stated.dtype)
+    def _may_be_simpler(self, home: Scope, name: str, found: TensorType) -> bool:
+        """Whether the file declares a shape of which the node computes a size with a floor, min or max."""
+        for size in found.shape or ():
+            if not isinstance(size, int) and size.calls:
+                return self._stated.draft(home, name).shape is not None
+        return False
 
-    def _settled(
-        self, home: Scope, name: str, draft: PartialType | TensorType, inferred: PartialType | TensorType
-    ) -> TensorType:
-        """The type by the rule, the file and onnx's inference, in this order; unknown dims get a name."""
-        stated, _ = self._stated.draft(home, name)
-        if stated.shape is None and isinstance(draft, TensorType) and draft.dtype and draft.shape is not None:
-            return draft
-        dtype, shape = merged((draft, stated, inferred))
+    def _completed(self, home: Scope, name: str, ruled: PartialType | TensorType) -> TensorType:
+        """A type as the node makes it, completed by the file."""
+        return self._named(home, name, *completed(ruled, self._stated.draft(home, name)))
+
+    def _named(self, home: Scope, name: str, dtype: int | None, shape: PartialShape | None) -> TensorType:
+        """A type in which unknown dims have a name."""
         if shape is None:
             return TensorType(dtype, None)
         where = "" if self._frame is None else f"{self._frame.label}/"
@@ -331,13 +341,54 @@ class ShapeInference:
         named = [symbol(f"?{where}{name}[{axis}]") if size is None else size for axis, size in enumerate(shape)]
         return TensorType(dtype, tuple(named))
 
-    def _input_draft(self, home: Scope, name: str) -> PartialType:
-        """The type of a body's input, from the node that holds the body; if a Loop changes the rank, from the file."""
-        owner, is_ranked = home.owner, self._stated.draft(home, name)[0].shape is not None
-        if owner is None or home.parent is None or (owner.op == "Loop" and is_ranked):
-            return PartialType(*UNKNOWN)
-        site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
-        return run_rule(control_flow.input_draft, site, home, name) or PartialType(*UNKNOWN)
+    # Inputs of bodies
+
+    def _find_inputs(self, home: Scope, name: str) -> None:
+        """Find the type of an input of a body by the node that holds the body; those of a Loop's body together."""
+        owner, types = home.owner, dict[str, PartialType]()
+        if owner is not None and home.parent is not None:
+            site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
+            types = run_rule(control_flow.input_types, site, home) or {}
+        if types and owner is not None and owner.op == "Loop":
+            self._find_carried(home, types)
+        else:
+            self._facts[home, name] = self._completed(home, name, types.get(name, PartialType(*UNKNOWN)))
+
+    def _find_carried(self, body: Scope, types: dict[str, PartialType]) -> None:
+        """Find the types of what a Loop carries, by induction.  types: those of the first iteration.
+
+        The dims are known that an iteration leaves as they are, if all of these are so at its start.  The file is not
+        asked: an iteration may change what it declares.
+        """
+        self._open_loops += 1
+        rounds = MAX_ROUNDS if self._open_loops <= MAX_LOOP_DEPTH else 0
+        types = types if rounds else control_flow.with_open_dims(types)
+        while True:
+            self._facts.update({(body, name): self._named(body, name, *types[name]) for name in types})
+            if not rounds:
+                break
+            kept = self._types_after_iteration(body, types)
+            if kept == types:
+                break
+            rounds -= 1
+            types = kept if rounds else control_flow.with_open_dims(types)
+            self._forget_inside(body)
+        self._open_loops -= 1
+
+    def _types_after_iteration(self, body: Scope, types: Mapping[str, PartialType]) -> dict[str, PartialType]:
+        return control_flow.types_after_iteration(body, types, self.facts)
+
+    def _forget_inside(self, body: Scope) -> None:
+        """Drop what was inferred inside a body."""
+        waiting = [body]
+        while waiting:
+            scope = waiting.pop()
+            for name in (*scope.inputs, *scope.producers):
+                self._facts.pop((scope, name), None)
+                self._values.pop((scope, name), None)
+            for node in scope.nodes:
+                self._insides.pop(node, None)
+                waiting += self.origin.bodies(node)
 
     # Local functions
 

@@ -1,25 +1,27 @@
 """What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from onnx import AttributeProto, TensorProto
+from onnx import AttributeProto, TensorProto, TensorShapeProto
 
 from surgeon.errors import ModelFileError
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.ops.schemas.node_check import opset_mismatch
-from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, symbols
+from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, evaluate, has_calls, symbols
 
 ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
 # A shape in the making: None is a dimension of which nothing is known.
 PartialShape: TypeAlias = Sequence[Size | None]
 MAX_AXES = 64  # no runtime has tensors of more
+_TRIED_SIZES = (16, 48, 131)
+"""Sizes at which a computed size is compared with a declared one: these for the first dim, larger ones for others."""
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
 HALVES = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16})
 FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
@@ -122,8 +124,6 @@ class InferenceContext(Protocol):
 
     origin: OriginalModel
     """The nodes and their inputs."""
-    free: frozenset[str]
-    """The names of the dynamic dims of the model's inputs."""
 
     def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The type of a tensor; interrupts the rule if it is still unknown."""
@@ -271,7 +271,24 @@ def require(fits: bool) -> None:
 
 def is_unknown(size: Size) -> bool:
     """Whether a size contains an unknown dim."""
-    return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
+    return not isinstance(size, int) and _has_unknown(size)
+
+
+@lru_cache(maxsize=4096)
+def _has_unknown(size: Expr) -> bool:
+    return any(name.startswith("?") for name in symbols(size))
+
+
+def complete_type(draft: PartialType | TensorType) -> TensorType | None:
+    """The type if dtype and rank are known and every dim is, else None."""
+    if not draft.dtype or draft.shape is None:
+        return None
+    shape: list[Size] = []
+    for size in draft.shape:
+        if size is None or is_unknown(size):
+            return None
+        shape.append(size)
+    return draft if isinstance(draft, TensorType) else TensorType(draft.dtype, tuple(shape))
 
 
 def size_text(size: Size | None) -> str:
@@ -287,25 +304,54 @@ def known(shape: PartialShape | None) -> Shape | None:
 def sanitized(draft: PartialType | TensorType) -> PartialType | TensorType:
     """A draft without invalid dims, which malformed attributes can produce."""
     dtype, shape = draft
-    listed = shape is None or isinstance(shape, (tuple, list))
-    if not listed or not all(type(x) is Expr or x is None or (type(x) is int and x >= 0) for x in shape or ()):
+    if shape is not None and not isinstance(shape, (tuple, list)):
         shape = None
+    for size in shape or ():
+        if not (type(size) is Expr or size is None or (type(size) is int and size >= 0)):
+            shape = None
     dtype = dtype if isinstance(dtype, int) else None
     return draft if shape is draft.shape and dtype == draft.dtype else PartialType(dtype, shape)
 
 
-def merged(drafts: Sequence[PartialType | TensorType]) -> PartialType:
-    """Merge drafts of one tensor; the first has precedence."""
-    dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
-    shapes = [draft.shape for draft in drafts if draft.shape is not None]
-    fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
-    return PartialType(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
+def completed(ruled: PartialType | TensorType, declared: PartialType | TensorType) -> PartialType:
+    """A type as its node makes it; the file fills what the node leaves open.
+
+    A declaration of another rank, or with another number, is ignored.
+    """
+    dtype = ruled.dtype or declared.dtype
+    if ruled.shape is None or declared.shape is None:
+        return PartialType(dtype, declared.shape if ruled.shape is None else ruled.shape)
+    if contradict(ruled.shape, declared.shape):
+        return PartialType(dtype, ruled.shape)
+    return PartialType(dtype, list(map(_simplest, ruled.shape, declared.shape)))
 
 
-def _best(sizes: Sequence[Size | None]) -> Size | None:
-    """The first known size; better one without unknown dims."""
-    given = [size for size in sizes if size is not None]
-    return next((size for size in given if not is_unknown(size)), given[0] if given else None)
+def contradict(one: PartialShape, other: PartialShape) -> bool:
+    """Whether two shapes differ in rank or in a number.  Symbolic sizes never contradict."""
+    pairs = zip(one, other, strict=False)
+    return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+
+
+def fixed_sizes(dims: Iterable[TensorShapeProto.Dimension]) -> list[Size | None]:
+    """Declared dims, of which only numbers are known."""
+    return [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
+
+
+def _simplest(ruled: Size | None, declared: Size | None) -> Size | None:
+    """The declared size, if the other is unknown, or is computed and has the same value at all tried sizes.
+
+    An exporter may know that a size with a floor in it is a plain number, or that it is positive.
+    """
+    if declared is None or ruled is None or is_unknown(ruled):
+        return ruled if declared is None else declared
+    names = sorted(symbols(ruled))
+    if not has_calls(ruled, "floor", "min", "max") or not symbols(declared) <= set(names):
+        return ruled
+    tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _TRIED_SIZES]
+    try:
+        return declared if all(evaluate(ruled, sizes) == evaluate(declared, sizes) for sizes in tried) else ruled
+    except SizeError:
+        return ruled
 
 
 def length_of(shape: Shape | None) -> int | None:

@@ -5,6 +5,8 @@ peers      what each peer runs, file to file
 measure    whole processes: seconds and peak memory, in interleaved rounds
 bars       what must hold
 
+calls      function calls of one job; alone, `python -m tests.benchmarks.calls`
+
 With `--transformers`, the latency of what they write, under ONNX Runtime, measured by `surgeon.bench`.
 
 transformer_models   BERT-base and GPT-2 by torch's two exporters

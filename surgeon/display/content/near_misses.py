@@ -68,8 +68,6 @@ def near_miss_lines(report: Report, *, verbose: bool = False) -> list[str]:
 def warning_lines(report: Report) -> list[str]:
     """Requests that were not fulfilled, and why the model cannot be loaded, a clause each."""
     lines = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
-    if report.misstated:
-        lines.append(report.misstated)
     if report.refused:
         lines.append(f"{report.refused}; what to do: {command('check', report.source or 'IN')}")
     if newer := newer_ops_warning(report):

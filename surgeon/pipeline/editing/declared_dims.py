@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 from onnx import TypeProto
 
-from surgeon.ir.original_model import OriginalModel
 from surgeon.ops.traversal import graphs_and_functions, nested_graphs
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.shapes.algebra.size_expressions import parse_size, symbols
 from surgeon.shapes.constraints.input_dims import input_dims, required_inputs
-from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.tensor_types import Shape, TensorType
+from surgeon.shapes.tensor_types import TensorType, contradict, fixed_sizes
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(?:-[\w.]+)*")
 
@@ -122,22 +120,14 @@ def correct_output_shapes(draft: ModelDraft) -> Iterator[str]:
 
     Ranks and fixed sizes are compared; sizes that inference does not know stay as declared.
     """
-    origin = OriginalModel(draft.index)
-    made = ShapeInference(origin, stated=DeclaredTypes(origin, distrusted=True))
+    made = draft.shapes
     for value in draft.graph.output:
         dims = value.type.tensor_type.shape.dim
         facts = made.facts(draft.index.main, value.name)
-        if dims and facts.shape is not None and _contradicts(dims, facts.shape):
+        if dims and facts.shape is not None and contradict(fixed_sizes(dims), facts.shape):
             before = _text(dims)
             declare_shape(value, facts)
             yield f"the output {value.name!r} is stated as {_text(value.type.tensor_type.shape.dim)}, not as {before}"
-
-
-def _contradicts(stated: Sequence[onnx.TensorShapeProto.Dimension], made: Shape) -> bool:
-    """Whether a declared shape has another rank or another fixed size than an inferred one."""
-    pairs = zip(stated, made, strict=False)
-    numbers = [(dim.dim_value, size) for dim, size in pairs if dim.HasField("dim_value") and isinstance(size, int)]
-    return len(stated) != len(made) or any(one != other for one, other in numbers)
 
 
 def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:

@@ -73,8 +73,6 @@ class Report(ResultBase):
     """
     dims: dict[str, int] = field(default_factory=dict)
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
-    misstated: str = ""
-    """Node whose declared shape contradicts its inferred shape, as text; empty if there is none."""
     refused: str = ""
     """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
     next_steps: tuple[str, ...] = ()
@@ -164,7 +162,7 @@ class Report(ResultBase):
             "not_upgraded": self.not_upgraded,
             **({"unused": list(self.unused)} if self.unused else {}),
             **({"dims": self.dims} if self.dims else {}),
-            **{name: text for name in ("misstated", "refused") if (text := getattr(self, name))},
+            **({"refused": self.refused} if self.refused else {}),
             **({"next_steps": list(self.next_steps)} if self.next_steps else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],

@@ -40,7 +40,6 @@ from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.functions.inline_rules import inline_rules
 from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import Rule
-from surgeon.shapes.contradictions import UNVERIFIED, check_declared_shapes
 from surgeon.target_registry import target_of
 from surgeon.targets.target import Target
 
@@ -180,7 +179,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
-        report.dims, report.misstated = dict(settings.options.dims), check_declared_shapes(run.index).contradiction
+        report.dims = dict(settings.options.dims)
         report.next_steps = _next_steps(run)
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
@@ -258,8 +257,7 @@ class _Rewritten:
     ) -> "_Rewritten":
         """Run the rules."""
         with clock.phase("read"):
-            # checking declared shapes takes a third of the time on large models
-            index = open_index(model, UNVERIFIED if settings.check == "none" else None)
+            index = open_index(model)
             first = inline_rules(index, settings.inline) if settings.inline else []
         with clock.phase("match"):
             before = index.count_nodes(), index.count_constants(), settings.node_filter.unused(index)

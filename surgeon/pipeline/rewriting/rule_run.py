@@ -9,21 +9,16 @@ from surgeon.pipeline.reports.site import Site, group_dependent_steps
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.step_replay import Replay
-from surgeon.shapes.contradictions import DeclaredShapeCheck, check_declared_shapes
 
 
-def open_index(model: Model, known: DeclaredShapeCheck | None = None) -> Index:
-    """The index of a model, without declared shapes that contradict the inferred ones.
-
-    known: the result of that check if it has been made.  Raises GraphError or ModelFileError for an unsound model.
-    """
+def open_index(model: Model) -> Index:
+    """The index of a model.  Raises GraphError or ModelFileError for an unsound model."""
     try:
         index = Index(model)
         index.check()
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
         raise
-    check_declared_shapes(index, known)
     return index
 
 
@@ -61,8 +56,7 @@ class RuleRun:
         lost: list[Site] = []
         while True:
             replay = Replay(key for keys in wanted for key in keys)
-            index = open_index(self.model, check_declared_shapes(self.index))
-            run = RuleRun(self.model, index, self.settings, replay=replay)
+            run = RuleRun(self.model, open_index(self.model), self.settings, replay=replay)
             reached = {frozenset(replay.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():

@@ -1,12 +1,12 @@
 """Bodies of If, Loop and Scan, and of local functions: their inputs and outputs."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.shapes.algebra.size_expressions import Expr, Size, substitute, symbol, symbols
+from surgeon.shapes.algebra.size_expressions import Expr, Size
 from surgeon.shapes.tensor_types import (
     BOOL,
     INT64,
@@ -16,7 +16,6 @@ from surgeon.shapes.tensor_types import (
     PartialShape,
     PartialType,
     TensorType,
-    is_unknown,
     normalize_axis,
     require,
 )
@@ -25,16 +24,15 @@ Functions: TypeAlias = dict[str, dict[str, Scope]]
 BODY_OPS = frozenset(("If", "Loop", "Scan"))
 
 
-def input_draft(owner: NodeView, body: Scope, name: str) -> PartialType:
-    """What the owner of a body determines about one of its inputs."""
-    proto: Any = body.proto
-    position = [value.name for value in proto.input].index(name)
+def input_types(owner: NodeView, body: Scope) -> dict[str, PartialType]:
+    """The types of the inputs of a body, as its owner makes them; of a Loop's, those of the first iteration."""
+    names = [value.name for value in body.proto.input]
+    return {name: _input_type(owner, position) for position, name in enumerate(names)}
+
+
+def _input_type(owner: NodeView, position: int) -> PartialType:
     if owner.node.op == "Loop":
-        if position < 2:
-            return PartialType((INT64, BOOL)[position], ())
-        dtype, shape = owner.facts(position)
-        # Dims may change between iterations; the rank hardly ever does.
-        return PartialType(dtype, None if shape is None else [None] * len(shape))
+        return PartialType((INT64, BOOL)[position], ()) if position < 2 else PartialType(*owner.facts(position))
     if owner.node.op != "Scan" or owner.opset < 9:
         return PartialType(*UNKNOWN)
     dtype, shape = owner.facts(position)
@@ -45,11 +43,25 @@ def input_draft(owner: NodeView, body: Scope, name: str) -> PartialType:
     return PartialType(dtype, (*shape[:axis], *shape[axis + 1 :]))
 
 
-def loop_carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
-    """Loop-carried tensors: the body's input, the initial tensor, and the tensor after an iteration."""
+def types_after_iteration(
+    body: Scope, types: Mapping[str, PartialType], facts: Callable[[Scope, str], TensorType]
+) -> dict[str, PartialType]:
+    """What remains of the types of a Loop's inputs after an iteration: dims that it changes are open."""
     proto: Any = body.proto
-    if owner.op == "Loop":
-        yield from zip(proto.input[2:], owner.proto.input[2:], (out.name for out in proto.output[1:]), strict=False)
+    kept = dict(types)
+    for given, end in zip(proto.input[2:], proto.output[1:], strict=False):
+        dtype, before = types[given.name]
+        after = facts(body, end.name).shape
+        if before is None or after is None:  # an iteration hardly ever changes the rank
+            kept[given.name] = PartialType(dtype, before and [None] * len(before))
+        else:
+            kept[given.name] = PartialType(dtype, _common_shape(before, after))
+    return kept
+
+
+def with_open_dims(types: Mapping[str, PartialType]) -> dict[str, PartialType]:
+    """Types of which only the dtypes and ranks are kept."""
+    return {name: PartialType(dtype, shape and [None] * len(shape)) for name, (dtype, shape) in types.items()}
 
 
 def output_drafts(
@@ -67,9 +79,10 @@ def output_drafts(
     body, results = bodies["body"], found["body"]
     if site.node.op == "Scan":
         return _scan(site, results)
-    proto: Any = body.proto
-    carried = _facts_of(evaluator, body, proto.input[2:])
-    return _loop(site, results, carried, free=evaluator.free, trip_count=_trip_count(site, evaluator, body))
+    first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
+    trip_count = _trip_count(site, evaluator, body)
+    ends = [_common_type(one, facts) for one, facts in zip(first, results[1:], strict=False)]
+    return [*ends, *[_stacked(facts, 0, trip_count) for facts in results[1 + len(first) :]]]
 
 
 def taken_branch(site: NodeView) -> str | None:
@@ -85,9 +98,13 @@ def _facts_of(evaluator: InferenceContext, body: Scope, tensors: Any) -> list[Te
 def _common_type(one: TensorType, other: TensorType) -> PartialType:
     """The dtype and dims that two types share."""
     dtype = one.dtype if one.dtype == other.dtype else None
-    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
-        return PartialType(dtype, None)
-    return PartialType(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
+    return PartialType(dtype, _common_shape(one.shape, other.shape))
+
+
+def _common_shape(one: PartialShape | None, other: PartialShape | None) -> PartialShape | None:
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return [a if a == b else None for a, b in zip(one, other, strict=True)]
 
 
 def _trip_count(site: NodeView, evaluator: InferenceContext, body: Scope) -> Size | None:
@@ -112,51 +129,6 @@ def _condition_stays_true(evaluator: InferenceContext, body: Scope) -> bool:
         return True
     value = evaluator.need_value(body, name)
     return value is not None and value.size == 1 and value.reshape(-1)[0] is True
-
-
-def _loop(
-    site: NodeView,
-    results: Sequence[TensorType],
-    carried: Sequence[TensorType],
-    free: Set[str],
-    trip_count: Size | None,
-) -> Sequence[PartialType]:
-    """carried: the body's types of loop-carried inputs.  free: as in `_invariant`."""
-    first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
-    same = _invariant(first, carried, results[1:], free)
-    results = [_with(facts, same) for facts in results]
-    ends = [_common_type(one, facts) for one, facts in zip(first, results[1:], strict=False)]
-    return [*ends, *[_stacked(facts, 0, trip_count) for facts in results[1 + len(first) :]]]
-
-
-def _invariant(
-    first: Sequence[TensorType], carried: Sequence[TensorType], ends: Sequence[TensorType], free: Set[str]
-) -> dict[str, Size]:
-    """Dims of loop-carried tensors that stay as in the first iteration, by their names in the body.
-
-    By induction: if all of them are equal at the start of an iteration, they are at its end.  free: the dynamic dims of
-    the model's inputs; other declared names carry no information (tf2onnx writes a new one for each dim).
-    """
-    dims: dict[str, tuple[Size, Size]] = {}  # initially, and after an iteration
-    for one, inside, end in zip(first, carried, ends, strict=False):
-        if one.shape is not None and inside.shape is not None and end.shape is not None:
-            sizes = zip(one.shape, inside.shape, end.shape, strict=False)
-            dims.update((str(size), (start, last)) for start, size, last in sizes if _is_name(size, free))
-    while True:
-        known = {name: start for name, (start, _) in dims.items()}
-        kept = {name: (start, last) for name, (start, last) in dims.items() if substitute(last, known) == start}
-        if len(kept) == len(dims):
-            return known
-        dims = kept
-
-
-def _is_name(size: Size, free: Set[str]) -> bool:
-    """Whether a dim is one name, and not that of a dynamic dim of the model's inputs."""
-    return is_unknown(size) or any(symbol(name) == size for name in symbols(size) - free)
-
-
-def _with(facts: TensorType, known: Mapping[str, Size]) -> TensorType:
-    return facts._replace(shape=None if facts.shape is None else tuple(substitute(size, known) for size in facts.shape))
 
 
 def _scan(site: NodeView, results: Sequence[TensorType]) -> Sequence[PartialType]:

@@ -108,6 +108,7 @@ _BY_FACTS: dict[str, Rule] = {
     **dict.fromkeys(ops_with(lambda op: op.dtype.returns_bool and not op.shape.broadcasts), _test),
     **dict.fromkeys(ops_with(lambda op: op.shape.same_type_as_input), _unary),
     "Where": _where,
+    "RMSNormalization": lambda site: [TensorType(site.dtype(1), site.shape(0))],  # the scale's dtype
 }
 BY_FACTS = frozenset(_BY_FACTS)
 

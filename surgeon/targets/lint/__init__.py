@@ -2,7 +2,6 @@
 
 __all__ = [
     "data_size",
-    "declared_shapes",
     "dtype_conflicts",
     "finding",
     "graph_structure",

@@ -1,18 +1,21 @@
-"""Shapes that do not fit each other: products, sums, joins and convolutions of tensors of known sizes.
+"""Shapes that do not fit each other: products, sums, joins and convolutions of known sizes, and declared shapes.
 
 Dynamic dims never count against a node.  Nodes after a misfit are checked with the shape of the corrected node, if
 known, and else skipped.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import BROADCASTING
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.tensor_types import Shape
+from surgeon.shapes.tensor_types import Shape, contradict, fixed_sizes, size_text
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
+
+REFUSED = "which onnx.checker refuses where it can tell"
 
 
 class Misfit(NamedTuple):
@@ -52,6 +55,33 @@ def check_shapes(
             doubtful.update(node.outputs)
         else:
             shapes.add_observed(node.scope, node.outputs[0], dtypes.dtype(node.scope, node.outputs[0]), misfit.mended)  # type: ignore[arg-type]  # sizes may be open here
+
+
+def check_declared_shapes(index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
+    """Report nodes of the main graph whose outputs have another size or rank than the graph declares.
+
+    Symbolic sizes never contradict.  Nodes after a contradiction, or after another fault, are skipped.
+    """
+    doubtful = {name for one in found if one.kind == "shape" for node in one.where for name in node.outputs}
+    graph: Any = index.main.proto
+    stated = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+    for node in index.main.nodes:
+        if doubtful.intersection(node.inputs):
+            doubtful.update(node.outputs)
+            continue
+        for name in () if doubtful.intersection(node.outputs) else node.outputs:
+            dims = stated[name].tensor_type.shape.dim if name in stated else ()
+            made = shapes.facts(index.main, name).shape if dims else None
+            if made is None or not contradict(fixed_sizes(dims), made):
+                continue
+            doubtful.add(name)
+            before = text(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
+            after = text(map(size_text, made))
+            reason = f"the graph states the shape {before}, and the node makes {after}, {REFUSED}"
+            together = f"the graph states other shapes than the node makes, {REFUSED}"
+            helps = [f"state {after}"]
+            found.add("shape", op_text(node), reason, at=node_path(node), node=node, helps=helps, stops=False,
+                      together=together)
 
 
 def _gemm(node: Node, given: Shapes_) -> Misfit | None:
@@ -151,7 +181,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def text(shape: Sequence[object]) -> str:
+def text(shape: Iterable[object]) -> str:
     """A shape as text."""
     return f"[{', '.join(map(str, shape))}]"
 
