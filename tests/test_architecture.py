@@ -55,14 +55,14 @@ BUDGETS = {
     "ir": 2_400,
     "ops": 4_400,
     "patterns": 300,
-    "pipeline": 6_750,
+    "pipeline": 6_700,
     "precision": 5_950,
     "proof": 8_500,
     "rules": 11_700,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,
-    "shapes": 7_250,
-    "targets": 3_450,
+    "shapes": 7_050,
+    "targets": 3_500,
     "torch": 4_750,
 }
 RULE_FILES = sorted((ROOT / "patterns").rglob("*.py"))
