@@ -43,7 +43,7 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 1_250,
+    "analysis": 1_550,
     "authoring": 4_150,
     "automation": 3_750,
     "beside the packages": 1_100,
@@ -56,9 +56,9 @@ BUDGETS = {
     "ops": 4_400,
     "patterns": 300,
     "pipeline": 6_700,
-    "precision": 5_950,
+    "precision": 5_750,
     "proof": 8_500,
-    "rules": 11_700,
+    "rules": 11_650,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,
     "shapes": 7_050,

@@ -67,7 +67,6 @@ LISTED = {
     "rules.searches.constant_conditions": (FOUND, "And Or Where"),
     "rules.searches.counted_loops": (FOUND, "And Identity"),
     "rules.searches.positional_arguments": (FORMAT, "SequenceConstruct"),
-    "rules.searches.redundant_casts": (FOUND, "Clip"),
     "shapes.shape_inference": (RULE, "Cast If Loop"),
     "torch.exporters.torchscript": (FORMAT, "Cast"),
     "precision.writing.apply_plan": (BUILT, "Cast"),

@@ -18,7 +18,7 @@ from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.editing.node_insertion import require_casts
 from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
-from surgeon.precision.analyses.integer_range import IntegerRange
+from surgeon.precision.analyses.integer_overflow import IntegerOverflow
 from surgeon.precision.analyses.mask_sentinels import SMALL, MaskSentinels, range_misfit
 from surgeon.precision.convert_report import ConvertReport, KeptNode
 from surgeon.precision.kept_nodes.missing_kernels import crashing_fused_matmuls, nodes_without_kernel
@@ -124,7 +124,8 @@ class Conversion:
                 for place, (kind, reason) in sensitive.found.items():
                     self._kept_nodes.keep(place, kind, reason)
             elif AUTO in settings.keep and self._change.is_integer:
-                for place, (kind, reason) in IntegerRange(dtype_graph, converts=settings.io == "convert").found.items():
+                overflow = IntegerOverflow(dtype_graph, converts=settings.io == "convert")
+                for place, (kind, reason) in overflow.found.items():
                     self._kept_nodes.keep(place, kind, reason)
             self._comparison = OutputComparison(
                 builder,

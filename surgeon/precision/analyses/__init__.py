@@ -6,7 +6,7 @@ __all__ = [
     "dtype_graph",
     "epsilon_guards",
     "exact_integers",
-    "integer_range",
+    "integer_overflow",
     "mask_sentinels",
     "stored_tensors",
 ]

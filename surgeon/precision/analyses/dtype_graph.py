@@ -270,8 +270,3 @@ class DtypeGraph:
                 lifted.update(
                     (scope, node.outputs[place]) for place in (*ports.following_outputs, *ports.fixed_outputs)
                 )
-
-
-def port_names(values: Any) -> list[str]:
-    """The names of the inputs or outputs of a graph or a function."""
-    return [value if isinstance(value, str) else value.name for value in values]
