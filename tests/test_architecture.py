@@ -47,7 +47,7 @@ BUDGETS = {
     "authoring": 4_150,
     "automation": 3_750,
     "beside the packages": 1_100,
-    "cli": 3_050,
+    "cli": 3_100,
     "diagnostics": 1_800,
     "display": 6_100,
     "edits": 7_000,

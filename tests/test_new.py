@@ -31,14 +31,46 @@ def test_files_are_clean(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.fixture
+def checkout():
+    """A working directory that looks like a checkout with two families of rules."""
+    for family in ("_common", "activations", "norms"):
+        Path("patterns", family).mkdir(parents=True)
+        Path("patterns", family, "__init__.py").touch()
+    Path("tests", "patterns").mkdir(parents=True)
+
+
+@pytest.mark.usefixtures("checkout")
 def test_in_a_checkout_each_file_lies_with_its_kind():
     """And the tests import the rule by the name of the installed package."""
-    Path("patterns").mkdir()
-    Path("tests", "patterns").mkdir(parents=True)
-    result = run("new", "rule", "squared")
-    assert Path("patterns", "squared.py").exists()
-    assert "from surgeon.patterns.squared import squared" in Path("tests", "patterns", "test_squared.py").read_text()
+    result = run("new", "rule", "squared", "--family", "activations")
+    assert Path("patterns", "activations", "squared.py").exists()
+    tests = Path("tests", "patterns", "test_squared.py").read_text()
+    assert "from surgeon.patterns.activations.squared import squared" in tests
     assert "surgeon/patterns/__init__.py" in result.output
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ((), "A rule lies in the folder of its family"),
+        (("--family", "norm"), "patterns/ has no folder 'norm'"),
+        (("--family", "_common"), "patterns/ has no folder '_common'"),
+    ],
+)
+def test_in_a_checkout_a_rule_has_a_family(given, what):
+    """The sentence lists the families, and nothing is written."""
+    said = one_sentence(run("new", "rule", "squared", *given), 2)
+    assert what in said
+    assert said.endswith("--family: activations, norms.")
+    assert not [*Path().rglob("*squared.py")]
+
+
+def test_elsewhere_there_are_no_families(tmp_path):
+    """The option would have no effect there."""
+    assert "leave out --family" in one_sentence(run("new", "rule", "squared", "--family", "norms"), 2)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,11 @@ def new() -> None:
 
 @new.command(short_help="A rule and its two tables of tests.")
 @click.argument("name")
-def rule(name: str) -> None:
-    """Write a rule called NAME, and its tests: what fires and what is spared.
+@click.option("--family", metavar="FOLDER", help="In a checkout: the folder of patterns/ that the rule belongs into.")
+def rule(name: str, family: str | None) -> None:
+    """Write a rule called NAME, and its tests: what fires and what does not.
 
-    In a checkout of surgeon they are patterns/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
+    In a checkout of surgeon they are patterns/FOLDER/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
     test_NAME.py in the working directory.  Example: surgeon new rule squared_relu
     """
     from surgeon.rules.catalogue import all_rules
@@ -84,17 +85,31 @@ def rule(name: str) -> None:
     if namesake is not None:
         raise UsageError(f"A rule is called {name!r} already ({namesake.where}); choose another name.")
     is_checkout = Path("patterns").is_dir() and Path("tests", "patterns").is_dir()
+    folder = _folder(family, is_checkout)
     if not is_checkout and find_spec(name) is not None and not Path(f"{name}.py").exists():
         raise UsageError(f"{name!r} is a module of Python's here, which {name}.py would hide; choose another name.")
-    path = Path("patterns" if is_checkout else "", f"{name}.py")
+    path = folder / f"{name}.py"
     tests = Path("tests/patterns" if is_checkout else "", f"test_{name}.py")
-    home = f"surgeon.patterns.{name}" if is_checkout else name
+    home = f"surgeon.patterns.{folder.name}.{name}" if is_checkout else name
     title = name.replace("_", " ").capitalize()
     _write({path: RULE.format(name=name, title=title), tests: TESTS.format(name=name, home=home)})
     click.echo(f"{path}\n{tests}")
     click.echo(f"They pass as they are: python -m pytest {tests}")
     if is_checkout:
         click.echo("Put the rule into its group in surgeon/patterns/__init__.py.")
+
+
+def _folder(family: str | None, is_checkout: bool) -> Path:
+    """The folder of a new rule: that of its family in a checkout, else the working directory."""
+    if not is_checkout:
+        if family is not None:
+            raise UsageError("Only a checkout of surgeon has families of rules; leave out --family.")
+        return Path()
+    families = sorted(path.parent.name for path in Path("patterns").glob("[a-z]*/__init__.py"))
+    if family not in families:
+        what = "A rule lies in the folder of its family" if family is None else f"patterns/ has no folder {family!r}"
+        raise UsageError(f"{what}; give one with --family: {', '.join(families)}.")
+    return Path("patterns", family)
 
 
 def _write(texts: dict[Path, str]) -> None:

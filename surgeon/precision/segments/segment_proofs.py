@@ -54,6 +54,10 @@ _SMALL = 16  # elements of a stored tensor up to which equal segments must have 
 _RUN = "surgeon.precision.segments.segment_run:compare_with_float64"
 
 
+class CannotRun(Exception):
+    """A segment cannot run by itself; the message is the reason."""
+
+
 @dataclass(slots=True)
 class Segment:
     """A segment: connected nodes of the converted model that are compared with float64 together."""
@@ -209,12 +213,12 @@ class Segments:
 
             def tasks() -> Iterator[Task]:
                 for place, part in enumerate(parts):
-                    for run in self._runs(part, read, values, options):
-                        if isinstance(run, str):
-                            refused[place] = run
-                            break
-                        counts[place] += 1
-                        yield Task(_RUN, run, options.proof_time)
+                    try:
+                        for run in self._runs(part, read, values, options):
+                            counts[place] += 1
+                            yield Task(_RUN, run, options.proof_time)
+                    except CannotRun as error:
+                        refused[place] = str(error)
 
             answers = iter(worker_pool.run(tasks(), options.jobs or worker_pool.default_jobs()))
         found: list[SegmentProof] = []
@@ -224,15 +228,13 @@ class Segments:
             found.append(self._proof(part, max(results, key=_severity)))
         return found
 
-    def _runs(
-        self, part: Segment, read: "_ModelFile", values: Arrays, options: CheckOptions
-    ) -> Iterator[SegmentJob | str]:
-        """The jobs of a segment, mostly one; or why it cannot run, before any."""
+    def _runs(self, part: Segment, read: "_ModelFile", values: Arrays, options: CheckOptions) -> Iterator[SegmentJob]:
+        """The jobs of a segment, mostly one.  Raises CannotRun."""
         stored = {name: tensor for name in part.reads if (tensor := self._weight(name)) is not None}
         size = sum(map(raw_size, stored.values())) + _inner_size([*part.nodes, *self._model.functions])
         free = [name for name in part.reads if name not in stored]
         if not all(self._sources.get(name, name) in values for name in free):
-            yield "what it reads is too large to be held, or no tensor"
+            raise CannotRun("what it reads is too large to be held, or no tensor")
         elif size <= MAX_BYTES:
             weights = {name: read.array(name) for name in stored}
             yield self._run(part, read, weights, fed=self._fed(free, values), options=options)
@@ -241,7 +243,7 @@ class Segments:
             for block in column_blocks(part.nodes[0], weights, BLOCK_BYTES):
                 yield self._run(part, read, block, fed=self._fed(free, values), options=options)
         else:
-            yield f"its weights take {size / 1e6:,.0f} MB, and {MAX_BYTES / 1e6:,.0f} is the most"
+            raise CannotRun(f"its weights take {size / 1e6:,.0f} MB, and {MAX_BYTES / 1e6:,.0f} is the most")
 
     def _run(
         self,
@@ -251,8 +253,8 @@ class Segments:
         *,
         fed: Arrays,
         options: CheckOptions,
-    ) -> SegmentJob | str:
-        """A job of a segment with these weights, or why there is none."""
+    ) -> SegmentJob:
+        """A job of a segment with these weights.  Raises CannotRun."""
         ends, inner = self._ends(part), self._divided(part)
         shown = {*ends, *inner}
         graph = helper.make_graph(
@@ -266,11 +268,12 @@ class Segments:
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(read.functions)
         if holds_any(model, local_only_ops(options.custom_ops)):
-            return "an operator in it is computed in this process alone"
+            raise CannotRun("an operator in it is computed in this process alone")
         try:
             newer = raised(model)
         except (GraphError, UsageError) as refused:
-            return f"what roundings explain is told from opset {MIN_OPSET} on: {str(refused).rstrip('.')}"
+            why = f"what roundings explain is told from opset {MIN_OPSET} on: {str(refused).rstrip('.')}"
+            raise CannotRun(why) from refused
         return SegmentJob(
             model,
             fed,
