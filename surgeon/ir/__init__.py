@@ -16,6 +16,7 @@ __all__ = [
     "mutations",
     "original_model",
     "scope",
+    "structure",
     "verifier",
     "verify_rewrite",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from surgeon.display.diff.diff_graph import PRODUCED, DiffGraph
 from surgeon.display.diff.sequence_alignment import MIN_RUN, aligned
+from surgeon.ir.structure import Structure
 
 STEPS = (4, 2, 1)  # radius of the surroundings, widest first
 RUN = 4  # nodes in a row that are paired only by order
@@ -27,7 +28,7 @@ class NodePairing:
         self.one, self.other = one, other
         self.second_of: dict[int, int] = {}
         self.first_of: dict[int, int] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._number = Structure().number
         self._local = [self._local_keys(one), self._local_keys(other)]
         self._run()
 
@@ -63,9 +64,6 @@ class NodePairing:
     def _is_done(self) -> bool:
         """Whether all nodes of one graph are paired."""
         return len(self.second_of) in (len(self.one.nodes), len(self.other.nodes))
-
-    def _number(self, key: Hashable) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
 
     def _local_keys(self, side: DiffGraph) -> list[int]:
         """A number for each node by its op, attributes, inputs without a producer, and outputs of the graph."""

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
-from hashlib import blake2b
-from itertools import count
 
 import numpy as np
-from onnx import AttributeProto, TensorProto
+from onnx import TensorProto
 
 from surgeon.ir.original_model import OriginalModel, TensorAddress
-from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.ops.schemas import schema
+from surgeon.ir.scope import Node, Scope
+from surgeon.ir.structure import Structure, short
 from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, TRANSPARENT
 from surgeon.ops.traversal import bytes_without
 from surgeon.proof.region.backward_slice import EXACT_DTYPES, MAX_CONSTANT_ELEMENTS, RegionSlice
@@ -25,7 +23,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL, UNKNOWN, TensorType, ValueArray, is_unknown
 
 Signature = int  # equal for equal regions; valid for the `Signatures` that gave it
-_ABSENT, _END = "", None  # markers among the names of tensors: an omitted input, the end of a list
+_NEW = "\0"  # before the name of a tensor that the replacement makes
 
 
 class Signatures:
@@ -33,9 +31,8 @@ class Signatures:
 
     def __init__(self, origin: OriginalModel) -> None:
         self._origin = origin
-        self._numbers: dict[Hashable, int] = {}
-        self._versions: dict[int, int] = {}
-        self._plain: dict[tuple[int, str], bool] = {}
+        self._structure = Structure()
+        self._number = self._structure.number
         self._constants: dict[int, dict[str, int]] = {}
         self._extents: dict[int, tuple[TensorType, int | None]] = {}
         self._of_data: dict[int, tuple[TensorType, bool]] = {}
@@ -43,41 +40,33 @@ class Signatures:
     def of(self, region: Region, shapes: ShapeInference) -> Signature:
         """The signature of a region whose inputs have the dtypes and shapes that `shapes` gives."""
         scope = region.scope
-        versions = self._versions.get(id(scope.versions))
-        if versions is None:
-            versions = self._versions[id(scope.versions)] = self._number(tuple(sorted(scope.versions.items())))
-        made = {name for node in region.before for name in node.outputs}
-        fresh = _numbered((name for node in region.after for name in node.outputs), -1, -1)
-        names = self._names(scope, region.before, made)
-        numbers = _numbered(dict.fromkeys((_ABSENT, _END, *names)))
-        before = tuple(map(numbers.__getitem__, names))
-        old = tuple([numbers.get(name, -1) for name, _ in region.outputs])
-        names = [*self._names(scope, region.after, made), *[name for _, name in region.outputs]]
-        for name in names:
-            if name not in numbers:
-                numbers[name] = len(numbers)
-        outside = [name for name in numbers if name and name not in made and name not in fresh]
-        numbers |= fresh
-        after = tuple(map(numbers.__getitem__, names))
-        ops = tuple([node.op for node in (*region.before, *region.after)])
-        attributes = None if self._are_plain(versions, scope, ops) else self._attributes(versions, region, shapes)
+        made = {name for node in region.before for name in node.outputs if name}
+        fresh = {name for node in region.after for name in node.outputs if name}
+        before = self._names(scope, region.before, made)
+        after = [*self._names(scope, region.after, made), *[name for _, name in region.outputs]]
+        names = [*before, *[name for name, _ in region.outputs]]
+        names += [_NEW + name if name in fresh else name for name in after]
+        kind = self._structure.stated if scope.function is None else partial(self._kind, shapes=shapes)
+        kinds = tuple(map(kind, (*region.before, *region.after)))
+        form = self._structure.form((len(region.before), kinds), names)
+        outside = [name for name in form.names if name and name not in made and name[0] != _NEW]
         facts, above = self._outside(region, outside, shapes)
         if self._bakes(scope, outside):
             above = (above, self._own(scope, outside))
-        content = (
-            versions,
-            ops,
-            attributes,
-            before,
-            old,
-            after,
-            facts,
-            above,
-            region.intended_error,
-            region.intended_differences,
-        )
+        versions = frozenset(scope.versions.items())
+        content = versions, form.number, facts, above, region.intended_error, region.intended_differences
         zeros = region.sign_sensitive_outputs
         return self._number((content, *[name in zeros for name, _ in region.outputs]) if zeros else content)
+
+    def _kind(self, node: Node, shapes: ShapeInference) -> Hashable:
+        """What a node says; a reference to an attribute of a function counts by the value in the call."""
+        if node.scope.function is None:
+            return self._structure.stated(node)
+        given = []
+        for item in node.proto.attribute:
+            value = shapes.attribute(node, item.name) if item.ref_attr_name else item
+            given += [] if value is None else [(item.name, short(bytes_without(value, "name")))]
+        return (node.op, len(node.inputs), len(node.outputs), tuple(sorted(given)), node.proto.overload)
 
     def of_data(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
         """The types of data that regions read; None where a proof may depend on the value or the producer of one."""
@@ -123,40 +112,17 @@ class Signatures:
         homes = [(source.defining_scope(name), name) for name in names]
         return tuple([(id(home), name) for home, name in homes if home is not None])
 
-    def _number(self, content: Hashable) -> int:
-        """A number that is equal for equal content."""
-        return self._numbers.setdefault(content, len(self._numbers))
-
-    def _names(self, scope: Scope, nodes: Sequence[Node], made: set[str]) -> list[str | None]:
+    def _names(self, scope: Scope, nodes: Sequence[Node], made: set[str]) -> list[str]:
         """The names that the nodes read and produce, in order; equal outside tensors under one name."""
-        names: list[str | None] = []
+        names: list[str] = []
         changed = bool(scope.redirected)
         for node in nodes:
             names += self._origin.inputs(node) if changed else node.inputs
-            names.append(_END)
             names += node.outputs
-            names.append(_END)
         if self._origin.shares:
             same, taken = self._origin.substitute, set[TensorAddress]()
             return [same(scope, name, taken) if name and name not in made else name for name in names]
         return names
-
-    def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:
-        """Whether the schemas give none of these ops attributes."""
-        for op in ops:
-            plain = self._plain.get((versions, op))
-            if plain is None:
-                domain, name = split_op(op)
-                known = schema(domain, name, scope.versions.get(domain))
-                plain = self._plain[versions, op] = known is not None and not known.attributes
-            if not plain:
-                return False
-        return True
-
-    def _attributes(self, versions: int, region: Region, shapes: ShapeInference) -> Hashable:
-        nodes = (*region.before, *region.after)
-        plain = [self._are_plain(versions, region.scope, (node.op,)) for node in nodes]
-        return tuple([None if known else _attributes(node, shapes) for node, known in zip(nodes, plain, strict=True)])
 
     def _outside(self, region: Region, names: Sequence[str], shapes: ShapeInference) -> tuple[Hashable, Hashable]:
         """The types of the tensors from outside of a region, and the nodes above them that the proof may depend on.
@@ -233,7 +199,7 @@ class Signatures:
         for node in (*cut.prefix, *cut.between):
             reads = tuple([number(node.scope, name) for name in self._origin.inputs(node)])
             makes = tuple([number(node.scope, name) for name in node.outputs])
-            nodes.append((node.op, reads, makes, _attributes(node, shapes)))
+            nodes.append((self._kind(node, shapes), reads, makes))
         boundaries = [
             (numbers.get(boundary.name), boundary.dtype, *_extent(boundary, unknown))
             for boundary in cut.boundary_inputs.values()
@@ -257,7 +223,7 @@ class Signatures:
         if array is None:
             return None
         text = array.dtype.kind == "O"
-        return (array.dtype.name, array.shape, tuple(array.flat) if text else _short(array.tobytes()))
+        return (array.dtype.name, array.shape, tuple(array.flat) if text else short(array.tobytes()))
 
 
 def _is_of_data(facts: TensorType) -> bool:
@@ -267,10 +233,6 @@ def _is_of_data(facts: TensorType) -> bool:
         and facts.dtype not in (None, *INTEGERS_AND_BOOL)
         and not any(map(is_unknown, facts.shape))
     )
-
-
-def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dict[str | None, int]:
-    return dict(zip(names, count(start, step), strict=False))
 
 
 def _extent(boundary: BoundaryInput, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
@@ -294,24 +256,6 @@ def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
         return size
 
 
-def _attributes(node: Node, shapes: ShapeInference) -> Hashable:
-    """A node's attributes by value, and the overload that it calls, if any.
-
-    A reference to an attribute of a function counts by the value in the call.
-    """
-    proto = node.proto
-    items: list[AttributeProto] = list(proto.attribute)
-    given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
-    named = zip(items, given, strict=True)
-    content = sorted((old.name, _short(bytes_without(item, "name"))) for old, item in named if item is not None)
-    return (*content, proto.overload) if proto.overload else tuple(content)
-
-
 def _content(tensor: TensorProto) -> Hashable:
     """A tensor without its name."""
-    return _short(bytes_without(tensor, "name"))
-
-
-def _short(data: bytes) -> bytes:
-    """The bytes, or their digest if they are long: signatures are kept until all regions are proved."""
-    return data if len(data) <= 64 else blake2b(data, digest_size=32).digest()
+    return short(bytes_without(tensor, "name"))

@@ -4,7 +4,7 @@ Where rounding puts a product halfway between two integers, a Round after it may
 that same product.  So the common nodes run once, and the rest of both sides is proved on their results.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from surgeon.ir.scope import qualified_name
+from surgeon.ir.structure import Structure
 from surgeon.ops.traits.trait_lookup import guess_node_traits
-from surgeon.ops.traversal import bytes_without, subgraphs
+from surgeon.ops.traversal import subgraphs
+from surgeon.proof.judge.common_nodes import computations
 from surgeon.proof.proof_case import RegionModels
 from surgeon.runtime.sessions.oracle import Oracle
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -40,8 +41,8 @@ def common_prefix(sides: RegionModels) -> CommonPrefix | None:
 
     Also None where they compute an output of the region, or where the dtype of one of their results is unknown.
     """
-    numbers: dict[Hashable, int] = {}
-    before, after = (_numbered(model, numbers) for model in (sides.before, sides.after))
+    structure = Structure()
+    before, after = (_results(model, structure) for model in (sides.before, sides.after))
     shared = before.keys() & after.keys()
     names = {number: before[number] for number in shared}  # of the results, in the original
     renamed = {name: own for number in shared for name, own in zip(after[number], names[number], strict=True) if name}
@@ -90,25 +91,12 @@ def without_common_prefix(
         yield prefix.rest, lambda feeds: {**feeds, **session.run(feeds)}, prefix.made
 
 
-def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tuple[str, ...]]:
-    """The outputs of each node that has inputs, by a number that is equal for equal computations."""
-
-    def number(*content: Hashable) -> int:
-        return numbers.setdefault(content, len(numbers))
-
-    known = {port.name: number("input", port.name) for port in model.graph.input}
-    known |= {tensor.name: number("weight", bytes_without(tensor, "name")) for tensor in model.graph.initializer}
+def _results(model: ModelProto, structure: Structure) -> dict[int, tuple[str, ...]]:
+    """The outputs of each node that has inputs and no bodies, by a number that is equal for equal computations."""
     found: dict[int, tuple[str, ...]] = {}
-    for node in model.graph.node:
-        reads = tuple(known[name] if name else -1 for name in node.input)
-        own = id(node) if any(subgraphs(node)) else 0
-        attributes = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
-        made = number(
-            "node", own, qualified_name(node.domain, node.op_type), node.overload, attributes, reads, len(node.output)
-        )
-        known.update((name, number("result", made, place)) for place, name in enumerate(node.output))
-        if node.input and not own:
-            found.setdefault(made, tuple(node.output))
+    for node, number in computations(model, structure).items():
+        if node.inputs and not any(subgraphs(node.proto)):
+            found.setdefault(number, node.outputs)
     return found
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from surgeon.ir.constants import CONSTANT_OPS, ConstantValue
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.ops.schemas import schema
+from surgeon.ir.scope import Node, Scope
+from surgeon.ir.structure import Structure
 from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, TRANSPARENT
 from surgeon.rules.matching.associative.identities import without_virtual
 from surgeon.rules.matching.compiler import CompiledPattern
@@ -132,15 +132,15 @@ class CachedAttempt(NamedTuple):
     found: bool
     """Whether the last of them was accepted."""
 
-    def fits(self, state: MatchState, kinds: "NodeKinds", name: str) -> VisitedTensors | None:
+    def fits(self, state: MatchState, structure: Structure, name: str) -> VisitedTensors | None:
         """The tensors and nodes that an attempt visits, if it would get the same answers; else None."""
         names, nodes = ["", name], list[Node]()
-        producers, scalars, bare, kind_of = state.producers, state.scalars, kinds.bare, kinds.of
+        producers, scalars, bare = state.producers, state.scalars, structure.bare
         for place, kind in self.producers:
             node = producers.get(names[place])
             if node is not None:
-                known = bare.get((node.op, len(node.inputs), len(node.outputs), id(node.scope)))
-                if kind != (kind_of(node) if known is None else known):
+                known = bare.get((node.op, len(node.inputs), len(node.outputs), node.scope))
+                if kind != (_kind(structure, node) if known is None else known):
                     return None
                 nodes.append(node)
                 names += node.inputs
@@ -160,32 +160,9 @@ class CachedAttempt(NamedTuple):
         return names, nodes
 
 
-class NodeKinds:
-    """Numbers nodes by what an attempt can see of them besides tensors: op, attributes, counts of inputs and outputs.
-
-    bare: the numbers of ops without attributes, by op, inputs, outputs and scope: most nodes of a model.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self.bare: dict[tuple[str, int, int, int], int] = {}
-        self._other: dict[Node, int] = {}
-
-    def of(self, node: Node) -> int:
-        """The number of a node."""
-        key = node.op, len(node.inputs), len(node.outputs), id(node.scope)
-        found = self.bare.get(key)
-        if found is None:
-            found = self._other.get(node)
-        if found is None:
-            is_bare = _is_bare(node)
-            attributes = () if is_bare else _attribute_bytes(node)
-            found = self._numbers.setdefault((*key[:3], attributes), len(self._numbers))
-            if is_bare:
-                self.bare[key] = found
-            else:
-                self._other[node] = found
-        return found
+def _kind(structure: Structure, node: Node) -> int:
+    """What an attempt can see of a node besides tensors; other queries read the value of a Constant."""
+    return -1 if node.op == "Constant" else structure.stated(node)
 
 
 def _comparable(answer: Any) -> Any:
@@ -206,7 +183,7 @@ class MatchCache:
     """
 
     def __init__(self, compiled: CompiledPattern, index: Index) -> None:
-        self._kinds = index.cached_analysis(NodeKinds, NodeKinds)
+        self._structure = index.cached_analysis(Structure, Structure)
         self._known: dict[Any, list[CachedAttempt | None]] = {}
         outputs = compiled.pattern.outputs
         ops = (value.operation for value in walk_values(outputs) if isinstance(value, NodeOutput))
@@ -222,7 +199,7 @@ class MatchCache:
         """The recorded search that applies to an output of a node, if any, and what it visits there."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
-            met = None if earlier is None else earlier.fits(state, self._kinds, name)
+            met = None if earlier is None else earlier.fits(state, self._structure, name)
             if earlier is not None and met is not None:
                 if place:  # likely to apply next time too
                     known.insert(0, known.pop(place))
@@ -231,7 +208,7 @@ class MatchCache:
 
     def fit(self, earlier: CachedAttempt, state: MatchState, name: str) -> VisitedTensors | None:
         """As `CachedAttempt.fits`."""
-        return earlier.fits(state, self._kinds, name)
+        return earlier.fits(state, self._structure, name)
 
     def has_enough(self, root: Node) -> bool:
         """Whether no more searches are recorded for roots that look like this one."""
@@ -258,7 +235,7 @@ class MatchCache:
             if isinstance(answer, Node):
                 producers.setdefault(answer, met)
                 met += 1
-                kinds.append((place, self._kinds.of(answer)))
+                kinds.append((place, _kind(self._structure, answer)))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))
                     names.append(made)
@@ -339,14 +316,3 @@ def _as_indices(held: Any, places: dict[str, int]) -> Any:
     if isinstance(held, str):
         return places[held]
     return [places[name] for name in held] if isinstance(held, VariadicBinding) else held
-
-
-def _is_bare(node: Node) -> bool:
-    """Whether nodes of this op have no attributes; a Constant counts, since other queries read its value."""
-    domain, op = split_op(node.op)
-    known = schema(domain, op, node.scope.versions.get(domain))
-    return node.op == "Constant" or (known is not None and not known.attributes)
-
-
-def _attribute_bytes(node: Node) -> tuple[bytes, ...]:
-    return tuple([item.SerializeToString(deterministic=True) for item in node.proto.attribute[:]])

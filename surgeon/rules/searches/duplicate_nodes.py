@@ -2,10 +2,10 @@
 
 from collections.abc import Hashable, Iterator
 
-from surgeon.ir.equivalence import attribute_key, is_deterministic
+from surgeon.ir.equivalence import is_deterministic
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.ops.schemas import schema
+from surgeon.ir.scope import Node, Scope
+from surgeon.ir.structure import Structure
 from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, traits_of
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
@@ -70,7 +70,8 @@ class _Numbering:
         self._index = index
         self._alike: dict[Hashable, Node | dict[Hashable, Node]] = {}
         self._given: dict[str, Hashable] = {}
-        self._kinds: dict[str, tuple[bool, bool]] = {}
+        self._shareable: dict[str, bool] = {}
+        self._meant = index.cached_analysis(Structure, Structure).meant
 
     def first(self, node: Node) -> Node | None:
         """The earlier node that computes the same; None if this is the first."""
@@ -79,7 +80,7 @@ class _Numbering:
         held = self.held
         for name in node.outputs:
             held[name] = name
-        if not self._kind(node.op)[0]:
+        if not self._may_go(node.op):
             return None
         rough = (node.op, *map(held.get, node.inputs))
         alike = self._alike.setdefault(rough, node)
@@ -92,21 +93,18 @@ class _Numbering:
         return None if first is node else first
 
     def _key(self, node: Node) -> Hashable | None:
-        """A key of nodes of one op that compute the same; None for a node with a graph attribute."""
-        attributes = attribute_key(node) if self._kind(node.op)[1] else ()
-        if attributes is None:
+        """A key of nodes that compute the same; None for a node with a graph attribute."""
+        kind = self._meant(node)
+        if kind is None:
             return None
         inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in node.inputs])
-        return inputs, attributes, tuple([bool(name) for name in node.outputs])
+        return kind, inputs, tuple([bool(name) for name in node.outputs])
 
-    def _kind(self, op: str) -> tuple[bool, bool]:
-        """Whether nodes of an op are deterministic and may be shared, and whether they may have attributes."""
-        if op not in self._kinds:
-            domain, name = split_op(op)
-            known = schema(domain, name, self.scope.versions.get(domain))
-            may_go = is_deterministic(op, self._index.local) and not traits_of(op).dtype.is_qdq
-            self._kinds[op] = (may_go, known is None or bool(known.attributes))
-        return self._kinds[op]
+    def _may_go(self, op: str) -> bool:
+        """Whether nodes of an op are deterministic and may be shared."""
+        if op not in self._shareable:
+            self._shareable[op] = is_deterministic(op, self._index.local) and not traits_of(op).dtype.is_qdq
+        return self._shareable[op]
 
     def _outside(self, name: str) -> Hashable:
         """The value of a tensor that has no producer, or a Constant as one."""
