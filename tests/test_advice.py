@@ -7,7 +7,7 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, require, rule
-from surgeon.display.terminal.rewrite import print_report
+from surgeon.display.terminal.terminal_renderer import show
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.testing import parse
 from tests.command_line import CONSTANTS, EXACT, ROOT, run, save
@@ -28,7 +28,7 @@ def hard_swishes(folder: Path, count: int = 3, more: str = "", **settings: objec
 def text_of(report: Report, **settings: bool) -> str:
     """The report as printed where there is no terminal."""
     stream = io.StringIO()
-    print_report(report, stream, **settings)
+    show(report, stream, **settings)
     return stream.getvalue()
 
 

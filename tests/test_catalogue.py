@@ -10,7 +10,7 @@ from surgeon.patterns.activations.gelu import gelu, gelu_tanh
 import surgeon
 import surgeon.patterns
 from surgeon import Graph, RuleError, UsageError, require, rewrite
-from surgeon.display.content.rule_manual import manual_lines
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.entry_points import points_of
 from surgeon.errors import Unavailable
 from surgeon.ops.builder.graph import _packs
@@ -459,7 +459,7 @@ class TestDtypes:
 
     def test_the_manual_says_so(self):
         made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), dtypes=["float32", "float16"])
-        assert "  It is for float32 or float16 alone." in manual_lines(made)
+        assert "  It is for float32 or float16 alone." in text_of(made).splitlines()
 
 
 class TestGroups:

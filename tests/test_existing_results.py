@@ -4,7 +4,7 @@ import pytest
 
 import surgeon
 from surgeon import ExpectationUnmet, Graph, Tensor, rule
-from surgeon.display.content.near_misses import near_miss_lines
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.testing import parse
 
@@ -50,7 +50,7 @@ def dry(opset: int, body: str, rules: object, **settings: object) -> Report:
 def test_a_rule_whose_result_is_there_says_so(case: str) -> None:
     """Newer exporters write such an op themselves; `explain` says the same."""
     opset, rules, body, line = THERE[case]
-    assert any(text.strip().startswith(line) for text in near_miss_lines(dry(opset, body, rules)))
+    assert any(text.strip().startswith(line) for text in text_of(dry(opset, body, rules)).splitlines())
     (miss, *_) = surgeon.explain(model(opset, body), rules)
     assert f"{miss.rule}: {miss.reason}".startswith(line)
 
@@ -96,7 +96,7 @@ def test_what_the_model_has_for_another_target_is_not_there_yet() -> None:
         return g.relu(x)
 
     for one in (placed, once):
-        assert not [line for line in near_miss_lines(dry(17, "y = Relu(x)", one)) if " already, " in line]
+        assert not [line for line in text_of(dry(17, "y = Relu(x)", one)).splitlines() if " already, " in line]
 
 
 def test_no_near_miss_is_of_what_the_run_wrote() -> None:

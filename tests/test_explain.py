@@ -12,7 +12,9 @@ from surgeon.patterns.linear_algebra.gemm import gemm
 
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.diagnostics.explanation import Explanation, explain, explanations
+from surgeon.display.blocks import Document
 from surgeon.display.content.explanation import explanation_blocks
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.rules.matching.pattern import NodeOutput, walk_values
 from surgeon.rules.mismatches.mismatch import Mismatch, pattern_line
 from surgeon.rules.tracing.tracer import trace
@@ -297,7 +299,8 @@ gelu does not fire; nearest misses:
 
 def printed(found: list[Explanation], node: str | None = None) -> str:
     """Explanations as the command prints them, without the empty lines between."""
-    return "\n".join("\n".join(lines) for lines in explanation_blocks(found, node))
+    blocks = [block for one in found for block in explanation_blocks(one, node)]
+    return "\n".join(filter(None, text_of(Document("", blocks)).splitlines()))
 
 
 @pytest.mark.parametrize("near", NEAR.values(), ids=list(NEAR))

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, explanations
-from surgeon.display.content.explanation import MAX_FULL_RULES, explanation_blocks
+from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Explanations, explanations
+from surgeon.display.content.explanation import MAX_FULL_RULES
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
@@ -146,7 +146,7 @@ def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
     """It has no nodes that are lacking, so that none are counted."""
     many = [Explanation(f"rule{at}") for at in range(MAX_DETAILED_RULES)]
     refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
-    *_, near, rest = ["\n".join(lines) for lines in explanation_blocks([*many, Explanation("found", misses=[refused])])]
+    *_, near, rest = str(Explanations([*many, Explanation("found", misses=[refused])])).split("\n\n")
     assert near.startswith("found does not fire; nearest misses:")
     assert rest.startswith(f"{MAX_DETAILED_RULES} other rules come less near")
 

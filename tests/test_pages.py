@@ -4,6 +4,7 @@ import html
 import json
 import re
 from html.parser import HTMLParser
+from importlib import import_module
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,12 +13,15 @@ import onnx
 import pytest
 
 import surgeon
+from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.diagnostics.explanation import explanations
-from surgeon.display.html.bodies.rewrite import report_json
-from surgeon.display.html.elements import MAX_PICTURES, element, escape, table
+from surgeon.display.blocks import Table
+from surgeon.display.content.rewrite import report_json
+from surgeon.display.html.elements import element, escape
+from surgeon.display.html.html_renderer import MAX_PICTURES, HtmlRenderer
 from surgeon.display.html.page import SCHEMA, read_report
 from surgeon.display.html.render import fragment
-from surgeon.display.registry import VIEWS
+from surgeon.display.registry import BUILDERS, HOMES
 from surgeon.errors import UsageError
 from surgeon.runtime.timing.latency import Bench, Latency
 from surgeon.testing import parse
@@ -79,6 +83,8 @@ def results(tmp_path_factory):
         "inspect": surgeon.inspect(DISTILBERT),
         "capture": surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
         "trial": surgeon.try_rule("skip_layer_norm", DISTILBERT),
+        "proof": prove_rule(surgeon.patterns.activations.gelu.gelu, targets=["onnx"], quick=True),
+        "upgrade": surgeon.upgrade(DISTILBERT, 20, output=out / "newer.onnx", check="none"),
         "diff": surgeon.diff(DISTILBERT, out / "fused.onnx"),
     }
 
@@ -94,11 +100,19 @@ def outline(text):
     return found.tags
 
 
-KINDS = sorted(found.kind for found in VIEWS.values())
+for module in HOMES:
+    import_module(f"surgeon.display.content.{module}")
+KINDS = sorted(found.kind for found in BUILDERS.values())
 
 
 def test_every_kind_of_result_is_tried(results):
+    """Each has a builder, in the module that is said to be its home."""
     assert sorted(results) == KINDS
+    homes = {f"surgeon.display.content.{home}": set(names.split()) for home, names in HOMES.items()}
+    found = {home: set[str]() for home in homes}
+    for kind, builder in BUILDERS.items():
+        found[builder.build.__module__].add(kind.__name__)
+    assert found == homes
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -276,8 +290,8 @@ def test_without_the_library_that_lays_out_the_nodes_are_reported(monkeypatch, r
 
 
 def test_numbers_sort_by_value():
-    text = str(table(("a",), [(str(one),) for one in range(2)], "all"))
-    assert "data-value" not in text
+    texts = [str(HtmlRenderer().block(Table("all", ("a",), rows))) for rows in ([("0",), ("1",)], [(0,), (1,)])]
+    assert ["data-value" in text for text in texts] == [False, True]
     assert element("p", "<", lang=None, class_="a-b") == '<p class="a-b">&lt;</p>'
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from surgeon import rewrite
 from surgeon.cli.progress import Spinner
-from surgeon.display.content.rewrite import node_line
-from surgeon.display.terminal.rewrite import diff_lines, print_report
+from surgeon.display.content.site import diff_lines, node_line
+from surgeon.display.terminal.terminal_renderer import show
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.reports.site import NodeInfo
 from surgeon.proof.check_result import Outcome
@@ -24,7 +24,7 @@ from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 def text_of(report: Report, **settings: bool) -> str:
     """The report as printed where there is no terminal."""
     stream = io.StringIO()
-    print_report(report, stream, **settings)
+    show(report, stream, **settings)
     return stream.getvalue()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.display.content.rewrite import error_and_tolerance
+from surgeon.display.content.comparison import error_and_tolerance
 from surgeon.text import format_beside_limit
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_advice import hard_swishes, text_of

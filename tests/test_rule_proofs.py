@@ -15,7 +15,7 @@ from surgeon.authoring.rule_proof.opset_range import newest_opset
 from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
 from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof, RuleProof
-from surgeon.display.terminal.rule_proof import print_rule_proof
+from surgeon.display.terminal.terminal_renderer import show
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.catalogue import all_rules
 from tests import sampling
@@ -497,7 +497,7 @@ def test_a_rule_without_instances_proves_nothing():
     assert proof.outcome is Outcome.UNPROVED
     assert "no instance can be made up from its patterns (<lambda>: " in proof.why_empty
     stream = io.StringIO()
-    print_rule_proof(proof, stream)
+    show(proof, stream)
     assert f"nothing to prove: {proof.why_empty}\n" in stream.getvalue()
 
 
@@ -525,7 +525,7 @@ def test_the_proof_as_data():
 
 def test_what_is_printed():
     stream = io.StringIO()
-    print_rule_proof(proof_of_gelu()[0], stream)
+    show(proof_of_gelu()[0], stream)
     text = stream.getvalue()
     assert text.startswith(f"gelu  ({gelu.where})")
     assert "exact" in text
@@ -534,7 +534,7 @@ def test_what_is_printed():
     assert text.rstrip().splitlines()[-1].startswith("PROVED")
 
     stream = io.StringIO()
-    print_rule_proof(proof_of_fault("a wrong constant"), stream)
+    show(proof_of_fault("a wrong constant"), stream)
     text = stream.getvalue()
     assert "FAILED  x[a, b, c] for onnx at opset" in text
     assert "Erf_2_0 = Erf" in text, "the instance that fails is not shown"

@@ -11,7 +11,7 @@ from surgeon.patterns.cleanup.duplicates import duplicate_nodes
 import surgeon
 from surgeon import Graph, Tensor, rule, searches
 from surgeon.authoring.rule_proof.prover import prove_rule
-from surgeon.display.content.rule_manual import manual_lines
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.errors import RuleError
 from tests.models import graph, make, matches, ops, reasons, run
 
@@ -73,7 +73,7 @@ def test_found_one_by_one():
 
 def test_the_manual_says_how_it_searches():
     """In place of patterns."""
-    text = "\n".join(manual_lines(duplicate_nodes))
+    text = text_of(duplicate_nodes)
     assert "found by a search: Nodes of one op with equal attributes on equal inputs" in text
     assert "ort        written site by site (duplicates.py:" in text
     assert "also in place of" not in text

@@ -11,7 +11,8 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
 from surgeon.authoring.rule_proof import prover
-from surgeon.display.content.rule_manual import manual_lines, targets_text
+from surgeon.display.content.rule_manual import targets_text
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.errors import Unavailable
 from surgeon.rules.catalogue import all_rules
 from surgeon.runtime.processes import worker
@@ -255,7 +256,7 @@ class TestNotInstalled:
         _, report = surgeon.rewrite(model("y = Tanh(x)"), made, target="onnx", check="none")
         assert report.count("both") == 1
         assert made.targets == ["ort", "onnx", "contrib", "decomposed"]
-        assert "  openvino   openvino::Sin(x)  (no installed target takes it)" in list(manual_lines(made))
+        assert "  openvino   openvino::Sin(x)  (no installed target takes it)" in text_of(made).splitlines()
 
     def test_a_rule_without_another_form_names_it(self):
         made = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="one", target="tensort")

@@ -9,7 +9,7 @@ from ._blocked_weights import Array, floats, in_parts, repeated
 from .matmul_nbits import unpacked
 
 
-class Table(Captures):
+class GatheredBlocks(Captures):
     """A table in blocks, which of its rows are read, and how the blocks lie."""
 
     data: Constant
@@ -41,7 +41,7 @@ class Table(Captures):
         return whole - repeated(zeros, whole.shape[axis], self.block, axis), axis
 
 
-def gathered(g: Graph, m: Table) -> Tensor:
+def gathered(g: Graph, m: GatheredBlocks) -> Tensor:
     """GatherBlockQuantized."""
     return g.ms_gather_block_quantized(
         *(m.data, m.ids, m.scales, m.zeros),
@@ -53,7 +53,7 @@ def gathered(g: Graph, m: Table) -> Tensor:
 
 
 @rule(patterns=[gathered], target="any", lacking=True, opset=13)
-def gather_block_quantized(g: Graph, m: Table) -> Tensor:
+def gather_block_quantized(g: Graph, m: GatheredBlocks) -> Tensor:
     """Write a GatherBlockQuantized as a Gather of what a DequantizeLinear makes of the table.
 
     What: a table of a few bits in blocks, as embeddings of language models are stored, where the target has no such op.

@@ -120,8 +120,9 @@ def run_fleet(
 ) -> None:
     """Run a recipe on many models, and exit with the code of the result."""
     from surgeon.automation.fleet.run_many import run_many
+    from surgeon.cli.progress import FleetProgress
     from surgeon.cli.report_file import require_report_path, write_report
-    from surgeon.display.terminal.fleet import FleetProgress, print_fleet
+    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path)
     fleet_settings = {name: fleet[name] for name in _FLEET_OPTIONS if name not in ("to", "at_once")}
@@ -142,7 +143,7 @@ def run_fleet(
     if report_path is not None:
         write_report(found, report_path)
     if not quiet or not found.ok:
-        print_fleet(found, sys.stdout)
+        show(found, sys.stdout)
     code = 0 if found.ok else REGRESSED
     found.close()
     if code:

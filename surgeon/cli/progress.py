@@ -1,15 +1,22 @@
-"""A spinner on the terminal for long work; rich is imported only when it is shown."""
+"""Progress on a terminal: of long work, and of a fleet of models; rich is imported only when it is shown."""
 
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
+
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.text import format_count
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+    from surgeon.automation.fleet.fleet_row import FleetRow
 
 REWRITE = "rewrite"
 DELAY = 0.5  # seconds before the spinner is shown
@@ -76,3 +83,49 @@ def progress(quiet: bool, unit: str = REWRITE) -> Iterator[Callable[[str, int], 
         return
     with Spinner(unit) as spinner:
         yield spinner.update
+
+
+class FleetProgress:
+    """A line on the terminal: finished models, their outcomes, and the running models with their times."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._shows = not quiet and sys.stderr.isatty()
+        self._status: Any = None
+        self._started: dict[str, float] = {}
+        self._outcomes: Counter[str] = Counter()
+        self._done = self._total = 0
+
+    def __enter__(self) -> "FleetProgress":
+        if self._shows:
+            from rich.console import Console
+            from rich.status import Status
+
+            self._status = Status(self, console=Console(stderr=True, highlight=False))
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def dashboard(self, address: str) -> None:
+        """Print the address of Dask's dashboard."""
+        click.echo(f"dashboard {sanitise(address)}", err=True)
+
+    def begins(self, model: str) -> None:
+        """Record the start of a model."""
+        self._started[model] = time.monotonic()
+
+    def show_row(self, row: "FleetRow", done: int, total: int) -> None:
+        """Record the result of a model."""
+        self._started.pop(row.model, None)
+        self._done, self._total = done, total
+        self._outcomes[row.outcome] += 1
+
+    def __rich__(self) -> str:
+        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common())
+        now = time.monotonic()
+        longest = sorted(self._started.items(), key=lambda item: item[1])[:3]
+        at = "; ".join(f"{sanitise(name)} for {now - start:.0f} s" for name, start in longest)
+        count = f"{self._done:,} of {self._total:,} models"
+        return count + (f": {outcomes}" if outcomes else "") + (f"; at {at}" if at else "")

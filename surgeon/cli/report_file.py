@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from surgeon.display.terminal.console import print_json
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.io.atomic_file import is_stream, write_text
 from surgeon.result_base import FIRST, SUFFIXES
+
+if TYPE_CHECKING:
+    from surgeon.display.blocks import Document
 
 SEARCHED = 1 << 26  # model files up to this size are searched for a name before they are parsed
 
@@ -83,15 +87,17 @@ def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 def run_and_report(
     run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
-    show: Callable[[Any], None],
     files: Sequence[str],
     report_path: str | None,
     quiet: bool,
+    *,
+    verbose: bool = False,
+    diff_of: Callable[[Any], Iterable[str]] | None = None,
 ) -> Any:
     """Run a function, show its report and write it, also after a failed check; returns the report.
 
     Raises the errors of `run`.  run: takes a progress callback.  files: the models that are read; the last one is the
-    output.
+    output.  verbose: as in `show`.  diff_of: the lines to print before the report, with a minus or a plus.
     """
     require_report_path(report_path, *files)
 
@@ -99,7 +105,10 @@ def run_and_report(
         if report_path is not None:
             write_report(report, report_path)
         if not quiet:
-            show(report)
+            from surgeon.display.terminal.terminal_renderer import show, show_diff
+
+            show_diff(() if diff_of is None else list(diff_of(report)), sys.stdout)
+            show(report, sys.stdout, verbose=verbose)
 
     try:
         with progress(quiet) as note:
@@ -114,22 +123,24 @@ def run_and_report(
 
 def emit_result(
     found: Any,
-    show: Callable[[], None],
     report_path: str | None,
     as_json: bool,
     data: Mapping[str, Any] | None = None,
     title: str = "",
+    document: "Document | None" = None,
 ) -> None:
-    """Write the report file of a result if requested, then print the result as JSON, or as text with `show`.
+    """Write the report file of a result if requested, then print the result as JSON or as text.
 
-    data, title: as in `write_report`.
+    data, title: as in `write_report`.  document: what to print, if not the whole result.
     """
     if report_path is not None:
         write_report(found, report_path, data, title)
     if as_json:
         print_json(found.to_dict() if data is None else data)
     else:
-        show()
+        from surgeon.display.terminal.terminal_renderer import show
+
+        show(document or found, sys.stdout)
 
 
 def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:

@@ -45,7 +45,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
 from surgeon.text import close_matches, join_first
 
-_DISPLAY = "surgeon.display.content.explanation"  # a higher layer, imported only to print
+_DISPLAY = "surgeon.display.{}"  # a higher layer, imported only to print
 MAX_PER_RULE = 5  # different near misses reported for each rule
 MAX_DETAILED_RULES = 8  # rules explained in full; the rules of a large group fail for the same reasons
 INSTEAD = ("op", "operand")  # kinds of mismatch with another node in the place of the wanted one
@@ -97,7 +97,8 @@ class Explanations(ResultBase, list[Explanation]):
 
     def __str__(self) -> str:
         """The text that the command line prints."""
-        return str(import_module(_DISPLAY).explanations_text(self))
+        document = import_module(_DISPLAY.format("content.explanation")).document(self, verbose=False)
+        return str(import_module(_DISPLAY.format("terminal.terminal_renderer")).text_of(document).rstrip("\n"))
 
 
 class Mismatches(ResultBase, list[Mismatch]):

@@ -1,7 +1,7 @@
-"""Results for people: text in a terminal, pages, pictures, differences, and the viewer.
+"""Results for people: blocks that a terminal and a page show, pictures, differences, and the viewer.
 
 It shows what reports contain, and analyses no models itself except to draw and compare them.  Start with
-`content/rewrite.py` and `terminal/rewrite.py`.
+`blocks.py` and `content/rewrite.py`.
 """
 
-__all__ = ["content", "diff", "html", "pictures", "terminal", "viewer"]
+__all__ = ["blocks", "content", "diff", "html", "pictures", "terminal", "viewer"]

@@ -1,54 +1,76 @@
-"""The HTML views of results, by the type of the result."""
+"""The documents of results, by the type of the result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from surgeon.display.html.elements import Markup, RenderContext
+from surgeon.display.blocks import Document
+from surgeon.errors import UsageError
 
-Body = Callable[[Any, RenderContext], Markup]
-B = TypeVar("B", bound=Body)
+B = TypeVar("B", bound=Callable[[Any], Document])
+HOMES = {
+    "authoring": "CapturedRule TriedRule",
+    "bench": "Bench",
+    "check": "Findings",
+    "comparison": "CheckResult",
+    "conversion": "ConvertReport",
+    "diff": "ModelDiff",
+    "edit": "EditReport SplitReport RecipeReport",
+    "explanation": "Explanation Explanations Mismatch Mismatches",
+    "fleet": "Fleet",
+    "inspection": "Inspection",
+    "rewrite": "Report UpgradeReport",
+    "rule_manual": "Rule",
+    "rule_proof": "RuleProof",
+    "site": "Site Match",
+}
+"""The modules of `surgeon.display.content` with the classes of results that they say as blocks."""
 
 
 @dataclass(frozen=True, slots=True)
-class ResultView:
+class DocumentBuilder:
     """How results of a type are shown."""
 
     kind: str
     """The kind of the result in JSON."""
-    body: Body
-    """Renders a result as HTML."""
-    title: Callable[[Any], str]
-    """The title of a result's page."""
+    build: Callable[[Any], Document]
+    """Says a result as blocks."""
     data: Callable[[Any], Any]
     """The JSON value of a result."""
 
 
-VIEWS: dict[type, ResultView] = {}
+BUILDERS: dict[type, DocumentBuilder] = {}
+"""The builders of the modules that are imported."""
 
 
-def _to_dict(result: Any) -> Any:
-    return result.to_dict()
+def reports(result: type, kind: str, data: Callable[[Any], Any] = lambda found: found.to_dict()) -> Callable[[B], B]:
+    """Register a function that says results of a type as blocks.  kind: the name of the type in JSON."""
 
-
-def register_view(
-    kind: type, name: str, title: Callable[[Any], str], data: Callable[[Any], Any] = _to_dict
-) -> Callable[[B], B]:
-    """Register a function that renders results of a type.  name: the kind in JSON."""
-
-    def register(body: B) -> B:
-        VIEWS[kind] = ResultView(name, body, title, data)
-        return body
+    def register(build: B) -> B:
+        BUILDERS[result] = DocumentBuilder(kind, build, data)
+        return build
 
     return register
 
 
-def title_from_source(otherwise: str) -> Callable[[Any], str]:
-    """A title from the file of a result.  otherwise: for a model in memory."""
-    return lambda result: Path(result.source).name or otherwise
+def builder_of(result: object) -> DocumentBuilder:
+    """The builder for a result; its module is imported if need be.  Raises UsageError for an unknown type."""
+    for kind in type(result).__mro__:
+        for module, names in HOMES.items():
+            if kind.__name__ in names.split():
+                import_module(f"surgeon.display.content.{module}")
+        if kind in BUILDERS:
+            return BUILDERS[kind]
+    raise UsageError(f"Nothing is known of how to show {type(result).__name__}: give what surgeon returned.")
 
 
-def view_of(result: object) -> ResultView | None:
-    """The view of a result, None for an unknown type."""
-    return next((VIEWS[kind] for kind in type(result).__mro__ if kind in VIEWS), None)
+def document_of(result: object) -> Document:
+    """A result as blocks.  Raises UsageError for an unknown type."""
+    return builder_of(result).build(result)
+
+
+def file_name(path: str, otherwise: str) -> str:
+    """The title of a result: its file.  otherwise: for a model in memory."""
+    return Path(path).name or otherwise

@@ -102,7 +102,7 @@ def test_the_dashboard_of_a_real_scheduler_is_reported(tmp_path, monkeypatch):
 
 
 def test_the_address_is_reported_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
-    from surgeon.display.terminal.fleet import FleetProgress
+    from surgeon.cli.progress import FleetProgress
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(DaskEngine, "dashboard", "http://here/status")

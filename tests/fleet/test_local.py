@@ -301,7 +301,7 @@ def test_the_command_says_what_came_of_it(models):
     arguments += ["--report", models / "fleet.json"]
     ran = run(*arguments)
     assert ran.exit_code == 0, ran.stderr
-    assert "models    3: 3 proved\n" in ran.stdout
+    assert "models   3: 3 proved\n" in ran.stdout
     zoo.broken(models / "zoo/bad.onnx", "text")
     ran = run(*arguments, "--resume")
     assert ran.exit_code == 1
@@ -319,8 +319,8 @@ def test_a_dry_run_writes_nothing(models):
 
 def test_a_dry_run_says_that_nothing_is_written(models):
     arguments = ["run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out"]
-    assert run(*arguments, "--dry-run").stdout.endswith("written   nothing\n")
-    assert run(*arguments).stdout.endswith(f"written   {models}/out\n")
+    assert run(*arguments, "--dry-run").stdout.endswith("written  nothing\n")
+    assert run(*arguments).stdout.endswith(f"written  {models}/out\n")
 
 
 def test_a_baseline_reports_what_is_worse(models):
@@ -350,7 +350,7 @@ def test_a_baseline_reports_what_is_worse(models):
     command = ["run", models / "r.toml", "--over", over, "--to", to, "--baseline", models / "then.jsonl"]
     ran = run(*command)
     assert ran.exit_code == 1
-    assert "worse     b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
+    assert "worse    b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
 
 
 def test_what_is_new_since_the_last_run_is_reported_without_a_baseline(models):
@@ -375,7 +375,7 @@ def test_what_is_new_since_the_last_run_is_reported_without_a_baseline(models):
     assert (list(again.since), again.has_baseline) == ([], False)
     zoo.gelus(models / "zoo/a.onnx")
     ran = run("run", models / "r.toml", "--over", over, "--to", to)
-    assert "since     the last run: 2 otherwise: see --report" in ran.stdout
+    assert "since    the last run: 2 otherwise: see --report" in ran.stdout
 
 
 def test_models_that_a_run_was_not_over_stay_known(models):

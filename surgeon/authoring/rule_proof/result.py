@@ -9,7 +9,7 @@ import onnx
 
 from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
 from surgeon.proof.check_result import Outcome
-from surgeon.result_base import to_json_dict
+from surgeon.result_base import ResultBase, to_json_dict
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
 UNINFORMATIVE = "no output tells anything"  # start of the reason if all inputs were uninformative
@@ -86,7 +86,7 @@ class InstanceProof:
 
 
 @dataclass(slots=True)
-class RuleProof:
+class RuleProof(ResultBase):
     """The proofs of one rule."""
 
     rule: str

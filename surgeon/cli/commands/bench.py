@@ -1,22 +1,14 @@
 """The command `surgeon bench`: compares the latency of models."""
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import click
 
 from surgeon.cli.options import CHECK_FAILED, NameAndNumber, explain_invalid_names, run_time, runtime_option
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
-from surgeon.display.terminal.console import make_console
 from surgeon.runtime.timing.bench import LOADS, PRECISION, ROUNDS, SECONDS
-from surgeon.runtime.timing.latency import FASTER, SLOWER
-from surgeon.text import milliseconds_text, short_names
-
-if TYPE_CHECKING:
-    from surgeon.runtime.timing.latency import Bench
-
-STYLES = {FASTER: "bold green", SLOWER: "bold red"}
+from surgeon.runtime.timing.latency import SLOWER
 
 
 @click.command(short_help="Measure how long models take, held against each other.")
@@ -72,36 +64,6 @@ def bench(
 
     require_report_path(report_path, source, *others)
     found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
-    emit_result(found, lambda: print_bench(found, sys.stdout), report_path, as_json)
+    emit_result(found, report_path, as_json)
     if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
         click.get_current_context().exit(CHECK_FAILED)
-
-
-def print_bench(found: "Bench", stream: TextIO) -> None:
-    """Print the latency of each model, its ratio to the first with the verdict, and the conditions."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from surgeon.display.content.bench import PERCENTILES, bench_lines, percentile_title
-
-    console = make_console(stream)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("ms", overflow="fold")
-    for title in (*map(percentile_title, PERCENTILES), "ratio", "95 % interval"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    ratio_cells = [
-        (
-            f"{ratio.ratio:.3f}",
-            f"{ratio.low:.3f} to {ratio.high:.3f}",
-            Text(ratio.verdict, STYLES.get(ratio.verdict, "")),
-        )
-        for ratio in found.ratios
-    ]
-    names = short_names([latency.name for latency in found.models])
-    for name, latency, ratio in zip(names, found.models, [(), *ratio_cells], strict=True):
-        table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in PERCENTILES), *ratio)
-    console.print(table)
-    console.print()
-    for title, words in bench_lines(found):
-        console.print(Text.assemble((f"{title:<9}", "bold"), words), soft_wrap=True)

@@ -1,8 +1,7 @@
 """The command `surgeon check`: what prevents a model from running on a target."""
 
-import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -11,10 +10,7 @@ from surgeon.cli.param_types import TargetName
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.diagnostics.target_check import check as run
 from surgeon.diagnostics.target_check import checkable_targets
-from surgeon.display.content.check import cause_lines, group_by_cause, is_undecided, runtime_lines, summary_line
-from surgeon.display.terminal.console import make_console
-from surgeon.target_registry import target_of
-from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
+from surgeon.display.content.check import is_undecided
 
 
 @click.command(short_help="Say what keeps a model from running on a target.")
@@ -66,32 +62,6 @@ def check(
     require_report_path(report_path, source)
     found = run(source, target, load=not no_load, dims=dict(dims), **settings)
     content = {"model": source, **found.to_dict()}
-    title = target_of(target).title
-    emit_result(
-        found,
-        lambda: print_findings(found, title, sys.stdout, found.runtime),
-        report_path,
-        as_json=as_json,
-        data=content,
-        title=source,
-    )
+    emit_result(found, report_path, as_json=as_json, data=content, title=source)
     if any(item.stops for item in found):
         click.get_current_context().exit(BAD_INPUT if is_undecided(found, found.runtime) else CHECK_FAILED)
-
-
-def print_findings(
-    found: Sequence[Diagnostic], target: str, stream: TextIO, runtime: RuntimeResult | None = None
-) -> None:
-    """Print the findings for a target, the results of its runtime, then a summary line."""
-    from rich.text import Text
-
-    console = make_console(stream)
-    for items in group_by_cause(found):
-        title, *lines = cause_lines(items)
-        console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
-        for line in lines:
-            console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
-    for line in () if runtime is None else runtime_lines(runtime, target):
-        console.print(Text(line), soft_wrap=True)
-    words, is_good = summary_line(found, runtime, target)
-    console.print(Text(words, style="bold green" if is_good else "bold red"), soft_wrap=True)

@@ -1,27 +1,12 @@
 """The command `surgeon compare`: compares the outputs of two models."""
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import click
 
 from surgeon.cli.options import CHECK_FAILED, NameAndNumber, explain_invalid_names, run_time, runtime_option
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
-from surgeon.display.content.comparison import by_output
-from surgeon.display.content.edit import check_words
-from surgeon.display.content.rewrite import error_and_tolerance, inputs_text, layer_comparison_text
-from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
-from surgeon.display.terminal.sanitise import sanitise
-from surgeon.text import and_more, seconds_text
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from surgeon.proof.check_result import CheckResult
-    from surgeon.runtime.numerics.array_comparison import OutputError
-
-SHOWN_OUTPUTS = 20
 
 
 @click.command(short_help="Run two models side by side and compare what they answer.")
@@ -73,50 +58,6 @@ def compare(
     result = run(source, other, dims=dict(dims), **settings)
     found = {"original": source, "other": other, **result.to_dict()}
     title = f"{source} beside {other}"
-    emit_result(
-        result, lambda: print_comparison(result, sys.stdout), report_path, as_json=as_json, data=found, title=title
-    )
+    emit_result(result, report_path, as_json=as_json, data=found, title=title)
     if result.outcome.value != "proved":
         click.get_current_context().exit(CHECK_FAILED)
-
-
-def print_comparison(result: "CheckResult", stream: TextIO) -> None:
-    """Print the error of each output and of the worst layers if compared, the outcome and its reason."""
-
-    console = make_console(stream)
-    line = labelled_line_printer(console)
-
-    if result.outputs:
-        worst = by_output(result.outputs)
-        _print_errors(console, "output", worst[:SHOWN_OUTPUTS])
-        if len(worst) > SHOWN_OUTPUTS:
-            more = and_more(len(worst) - SHOWN_OUTPUTS).lstrip()
-            console.print(f"{more}, none worse (--json has all)", soft_wrap=True)
-        console.print()
-    if result.layers is not None:
-        if result.layers.errors:
-            _print_errors(console, "worst layers", result.layers.errors)
-            console.print()
-        line("layers", layer_comparison_text(result.layers))
-    line("outcome", OUTCOME_STYLES[result.outcome.value], f" {check_words(result)}".rstrip())
-    for place, words in enumerate(inputs_text(result) if result.proved else ()):
-        line("" if place else "tried", words)
-    line("time", seconds_text(result.seconds))
-
-
-def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(title, overflow="fold")
-    table.add_column("dtype")
-    for name in ("max abs", "max rel", "allowed"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for error in errors:
-        gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
-        numbers = gap, f"{error.max_rel:.3g}", allowed
-        table.add_row(
-            sanitise(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
-        )
-    console.print(table)

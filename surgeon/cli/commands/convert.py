@@ -1,20 +1,15 @@
 """The command `surgeon convert`: converts a model to another precision."""
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.cli.commands.edit import report_edit
 from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.cli.report_file import report_option
-from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
-from surgeon.display.terminal.sanitise import sanitise
-from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
-    from surgeon.precision.convert_report import ConvertReport
     from surgeon.proof.check_options import CheckOptions
 
 _DTYPES = ("float16", "bfloat16", "float32", "int32")
@@ -80,39 +75,7 @@ def convert(
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
     report_edit(
         lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
-        lambda report: print_conversion(report, sys.stdout),
         (source, output),
         report_path=report_path,
         quiet=quiet,
     )
-
-
-def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
-    """Print the converted and the kept nodes, the errors of the outputs, and the output file."""
-    from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
-    from surgeon.precision.convert_report import ORDER
-    from surgeon.text import format_count
-
-    console = make_console(stream)
-    line = labelled_line_printer(console)
-    line("convert", f"{report.change[0]} to {report.change[1]}: {format_count(report.converted, 'node')}")
-    for name, count in report.rules.items():
-        line("rule", f"{name} x{count:,}")
-    for nodes, reason, _ in kept_node_rows(report):
-        line("kept", f"{sanitise(nodes)}: {sanitise(reason)}")
-    if report.followers:
-        line("", f"and {format_count(report.followers, 'node')} between these, which round nothing")
-    for sentence in report.told:
-        line("note", sanitise(sentence))
-    line("casts", f"{report.casts:,}")
-    before, after = (size / 1e6 for size in report.bytes)
-    line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
-    for place, sentence in enumerate(segment_lines(report)):
-        line("" if place else "stretch", sanitise(sentence))
-    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(outcome_words(report))}".rstrip())
-    if report.error is not None and report.outcome in ("proved", "unproved"):
-        line("moved", f"outputs by {report.error:.2g} of their scale at most")
-    if report.outcome == "proved":
-        line("", ORDER)
-    line("time", seconds_text(report.seconds))
-    line("written", report.output if report.written else "nothing")

@@ -1,20 +1,9 @@
 """The command `surgeon diff`: shows how two models differ."""
 
-import sys
-from typing import TYPE_CHECKING, TextIO
-
 import click
 
 from surgeon.cli.options import CHECK_FAILED, explain_invalid_names
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
-from surgeon.display.terminal.console import labelled_line_printer, make_console
-from surgeon.display.terminal.sanitise import sanitise
-from surgeon.text import seconds_text
-
-if TYPE_CHECKING:
-    from surgeon.display.diff.model_diff import ModelDiff
-
-MAX_CHANGES = 40  # changes that are printed
 
 
 @click.command(short_help="Say how two models differ, node by node.")
@@ -36,29 +25,6 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
 
     require_report_path(report_path, source, second)
     found = run(source, second)
-    emit_result(found, lambda: print_diff(found, sys.stdout), report_path, as_json)
+    emit_result(found, report_path, as_json)
     if found.differs:
         click.get_current_context().exit(CHECK_FAILED)
-
-
-def print_diff(found: "ModelDiff", stream: TextIO) -> None:
-    """Print the differences, one per line, and how much is equal."""
-    from surgeon.display.content.diff import change_words, common_nodes_text, no_difference_text
-    from surgeon.text import and_more
-
-    line = labelled_line_printer(make_console(stream), 11)
-    line("same", common_nodes_text(found))
-    last = ""
-    for change in found.changes[:MAX_CHANGES]:
-        line("" if change.kind == last else change.kind, sanitise(change_words(change)))
-        last = change.kind
-    more = and_more(len(found.changes) - MAX_CHANGES, "changes").lstrip()
-    if more:
-        line("", f"{more} (--json has all)")
-    if not found.differs:
-        line("differs", no_difference_text(found))
-    for place, note in enumerate(found.told[:MAX_CHANGES]):
-        line("" if place else "told", sanitise(note))
-    if more := and_more(len(found.told) - MAX_CHANGES).lstrip():
-        line("", f"{more} (--json has all)")
-    line("time", seconds_text(found.seconds))

@@ -1,18 +1,15 @@
 """The command `surgeon edit`: changes a model by edits, in the order of the command line."""
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.cli.report_file import report_option, run_and_report
-from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
-from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
@@ -147,42 +144,29 @@ def run_edits(
 
     report_edit(
         lambda: run(source, edits, output=output, **settings),
-        lambda report: print_edits(report, sys.stdout, diff),
         (source, output),
         report_path=report_path,
         quiet=quiet,
+        diff=diff,
     )
+
+
+def _diff_lines(report: "EditReport") -> Iterator[str]:
+    """The changed lines of the model's listing."""
+    from surgeon.display.content.edit import listing_diff_lines
+
+    return listing_diff_lines(report)
 
 
 def report_edit(
     run: Callable[[], tuple[Any, Any]],
-    show: Callable[[Any], None],
     files: Sequence[str],
     report_path: str | None,
     quiet: bool,
+    diff: bool = False,
 ) -> None:
     """Run an edit as `run_and_report` does, and print on stderr the warnings of a quiet run."""
-    report = run_and_report(lambda _: run(), show, files, report_path=report_path, quiet=quiet)
+    report = run_and_report(lambda _: run(), files, report_path, quiet=quiet, diff_of=_diff_lines if diff else None)
     check = getattr(report, "check", report)  # a conversion is its own result
     if quiet and report.outcome == "unproved" and check is not None:
         click.echo(sanitise(f"UNPROVED: {check.reason}"), err=True)
-
-
-def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
-    """Print the changed listings if requested, the effects of the edits, the outcome, and the output file."""
-    from surgeon.display.content.edit import edit_effects, listing_diff_lines, outcome_words
-
-    if diff:
-        colours = {"-": "red", "+": "green"}
-        lines = (click.style(sanitise(line), fg=colours[line[0]]) for line in listing_diff_lines(report))
-        click.echo("\n".join(lines), file=stream)
-    console = make_console(stream)
-    line = labelled_line_printer(console)
-
-    for done in report.edits:
-        for place, sentence in enumerate(edit_effects(done)):
-            line("" if place else done.edit.flag, f" {sanitise(sentence)}")
-    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(outcome_words(report))}".rstrip())
-    line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
-    line("time", seconds_text(report.seconds))
-    line("written", report.output if report.written else "nothing")

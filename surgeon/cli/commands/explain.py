@@ -1,17 +1,14 @@
 """The command `surgeon explain`: why rules nearly fire, but do not."""
 
-import sys
 from collections.abc import Sequence
-from typing import TextIO
 
 import click
 
 from surgeon.cli.options import explain_invalid_names
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
-from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
-from surgeon.display.content.explanation import explanation_blocks
-from surgeon.display.terminal.console import make_console
+from surgeon.diagnostics.explanation import MAX_PER_RULE, explanations
+from surgeon.display.content.explanation import document
 
 
 @click.command(short_help="Say why rules do not fire.")
@@ -55,25 +52,4 @@ def explain(
     require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     data = {"rules": [item.to_dict() for item in found]}
-    emit_result(
-        found,
-        lambda: print_explanations(found, sys.stdout, node, verbose=verbose),
-        report_path,
-        as_json=as_json,
-        data=data,
-    )
-
-
-def print_explanations(
-    found: Sequence[Explanation], stream: TextIO, node: str | None = None, *, verbose: bool = False
-) -> None:
-    """Print the mismatches of each rule.  node: the requested name.  verbose: for every rule of a group."""
-    from rich.text import Text
-
-    console = make_console(stream)
-    for place, (title, *lines) in enumerate(explanation_blocks(found, node, verbose=verbose)):
-        if place:
-            console.print()
-        console.print(Text(title, style="bold"), soft_wrap=True)
-        for line in lines:
-            console.print(Text(line, style="green" if line.lstrip().startswith("change: ") else ""), soft_wrap=True)
+    emit_result(found, report_path, as_json=as_json, data=data, document=document(found, verbose=verbose))

@@ -14,11 +14,11 @@ from surgeon.display.terminal.console import print_json
 @explain_invalid_names
 def inspect(source: str, as_json: bool) -> None:
     """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
-    from surgeon.display.terminal.inspection import print_inspection
+    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.targets.inspection.model_summary import inspect as look
 
     found = look(source)
     if as_json:
         print_json(found.to_dict())
     else:
-        print_inspection(found, sys.stdout)
+        show(found, sys.stdout)

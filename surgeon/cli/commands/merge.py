@@ -1,12 +1,11 @@
 """The command `surgeon merge`: merges two models."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from surgeon.cli.commands.edit import edit_options, print_edits, report_edit
+from surgeon.cli.commands.edit import edit_options, report_edit
 from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.errors import UsageError
 
@@ -53,8 +52,8 @@ def run_merge(
 
     report_edit(
         lambda: run(source, second, output=output, **settings),
-        lambda report: print_edits(report, sys.stdout, diff),
         (source, second, output),
         report_path=report_path,
         quiet=quiet,
+        diff=diff,
     )

@@ -1,7 +1,6 @@
 """The command `surgeon rewrite`: runs rules on a model."""
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -98,20 +97,23 @@ def rewrite(
     rules: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *names]
     settings |= {"inline": [name for item in inline for name in item.split(",") if name], "expect": dict(expect)}
 
-    def show(report: "Report") -> None:
-        from surgeon.display.terminal.rewrite import print_report
-
-        print_report(report, sys.stdout, diff=diff, verbose=verbose)
-
     report = run_and_report(
         lambda note: run(source, rules, output=output, options=options, progress=note, **settings),
-        show,
         (source, output),
-        report_path=report_path,
+        report_path,
         quiet=quiet,
+        verbose=verbose,
+        diff_of=_diff_lines if diff else None,
     )
     if quiet:
         _print_warnings(report)
+
+
+def _diff_lines(report: "Report") -> Iterator[str]:
+    """The nodes of each site before and after."""
+    from surgeon.display.content.site import diff_lines
+
+    return diff_lines(report.sites)
 
 
 def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":

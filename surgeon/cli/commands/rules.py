@@ -31,7 +31,8 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
-    from surgeon.display.terminal.rule_manual import print_list, print_manual, print_postprocessing
+    from surgeon.display.terminal.rule_manual import print_list, print_postprocessing
+    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
     from surgeon.rules.edit_aliases import EDIT_ALIASES
 
@@ -49,13 +50,13 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     for number, rule in enumerate(() if prove else found):
         if number:
             click.echo()
-        print_manual(rule, sys.stdout)
+        show(rule, sys.stdout)
 
 
 def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
     """Prove rules and print the results; returns whether all are proved."""
     from surgeon.authoring.rule_proof.prover import prove_rule
-    from surgeon.display.terminal.rule_proof import print_rule_proof
+    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.check_result import Outcome
     from surgeon.runtime.sessions.ort_session import require_libraries
 
@@ -68,6 +69,6 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
             proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
         if number:
             click.echo()
-        print_rule_proof(proof, sys.stdout)
+        show(proof, sys.stdout)
         all_proved = all_proved and proof.outcome is Outcome.PROVED
     return all_proved

@@ -1,20 +1,15 @@
 """The command `surgeon run`: runs a recipe."""
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.cli.fleet_options import fleet_options, run_fleet
 from surgeon.cli.options import check_and_output_options
 from surgeon.cli.report_file import report_option, run_and_report
-from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
-from surgeon.display.terminal.sanitise import sanitise
-from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
-    from surgeon.automation.recipes.recipe_report import RecipeReport
     from surgeon.proof.check_options import CheckOptions
 
 
@@ -76,35 +71,7 @@ def run(
 
     run_and_report(
         lambda _: run_recipe(recipe, source, output, variables=dict(variables), options=options, **settings),
-        lambda report: print_recipe(report, sys.stdout),
         (source, output),
-        report_path=report_path,
+        report_path,
         quiet=quiet,
     )
-
-
-def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
-    """Print the results of each step, and the outcome."""
-
-    from surgeon.display.content.edit import edit_effects
-    from surgeon.display.content.near_misses import warning_lines
-    from surgeon.pipeline.reports.edit_report import EditReport
-
-    console = make_console(stream)
-    line = labelled_line_printer(console)
-
-    for part in report.parts:
-        if isinstance(part, EditReport):
-            for done in part.edits:
-                line(done.edit.flag, f" {sanitise('; '.join(edit_effects(done)))}")
-        else:
-            fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
-            undone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
-            line("rules", f" {fired or 'nothing fired'}{undone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
-            for remark in warning_lines(part):
-                line("", f" {sanitise(remark)}")
-        for reason in dict.fromkeys(part.doubts):
-            line("", f" {sanitise(reason)}")
-    line("outcome", OUTCOME_STYLES[report.outcome])
-    line("time", seconds_text(report.seconds))
-    line("written", report.output if report.written else "nothing")

@@ -1,22 +1,12 @@
 """The command `surgeon split`: splits a model into consecutive parts."""
 
-import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import click
 
 from surgeon.cli.commands.edit import report_edit
 from surgeon.cli.options import check_and_output_options, explain_invalid_names
-from surgeon.display.content.edit import check_words
-from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
-from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
-from surgeon.text import join_first, seconds_text
-
-if TYPE_CHECKING:
-    from surgeon.edits.merge_split.split import SplitReport
-
-SHOWN = 8  # inputs or outputs shown per part
 
 
 @click.command(short_help="Cut a model into parts that follow each other.")
@@ -50,27 +40,7 @@ def split(
 
     report_edit(
         lambda: run(source, output, at=cuts, **settings),
-        lambda report: print_split(report, sys.stdout),
         (source, output),
         report_path=report_path,
         quiet=quiet,
     )
-
-
-def print_split(report: "SplitReport", stream: TextIO) -> None:
-    """Print the parts, the outcome, and the output folder."""
-
-    console = make_console(stream)
-    line = labelled_line_printer(console)
-
-    for place, part in enumerate(report.parts):
-        takes, gives = (sanitise(join_first(names, SHOWN)) or "nothing" for names in (part.inputs, part.outputs))
-        line("" if place else "parts", f" {sanitise(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
-    words = check_words(report.check) if report.check is not None else ""
-    if report.check is None and report.by_structure:
-        words = "every node and weight is the original's own, names apart"
-    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(words)}".rstrip())
-    if report.refused:
-        line("note", sanitise(report.refused))
-    line("time", seconds_text(report.seconds))
-    line("written", report.output if report.written else "nothing")

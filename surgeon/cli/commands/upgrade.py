@@ -29,7 +29,7 @@ def upgrade(
     **settings: Any,
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
-    from surgeon.display.terminal.rewrite import print_upgrade
+    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.pipeline.reports.upgrade_report import UpgradeReport
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 
@@ -38,9 +38,9 @@ def upgrade(
             done = run(source, opset, output, options=options, **settings)
     except CheckFailed as error:
         if not quiet and isinstance(error.report, UpgradeReport):
-            print_upgrade(error.report, sys.stdout, written=False)
+            show(error.report, sys.stdout)
         raise
     if not quiet:
-        print_upgrade(done, sys.stdout, written=True)
+        show(done, sys.stdout)
     elif done.check is not None and done.check.outcome.value == "unproved":
         click.echo(sanitise(f"UNPROVED: {done.check.reason}"), err=True)

@@ -1,15 +1,3 @@
-"""The texts of each result, as sentences and lines for all renderers."""
+"""Each result as blocks, which all renderers show."""
 
-__all__ = [
-    "bench",
-    "check",
-    "comparison",
-    "conversion",
-    "diff",
-    "edit",
-    "explanation",
-    "inspection",
-    "near_misses",
-    "rewrite",
-    "rule_manual",
-]
+__all__ = ["check", "edit", "explanation", "near_misses", "rule_manual", "site"]

@@ -1,11 +1,29 @@
-"""The texts of a target check."""
+"""The findings of a target check as blocks, and what the target's own runtime says."""
 
 from collections.abc import Iterator, Sequence
 
-from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
+from surgeon.display.blocks import Block, Document, Item, Items, Note, Span
+from surgeon.display.registry import reports
+from surgeon.target_registry import target_of
+from surgeon.targets.lint.finding import Diagnostic, Findings, RuntimeResult
 from surgeon.text import format_count, join_first
 
 SHOWN_OPS, SHOWN_NODES = 4, 5  # per cause
+
+
+@reports(Findings, "check")
+def document(found: Findings) -> Document:
+    """The findings of a target check, one cause per entry, and a summary line."""
+    target, causes = target_of(found.target).title, []
+    for items in group_by_cause(found):
+        title, *lines = cause_lines(items)
+        shown = [Span(line, "help") if line.startswith("help: ") else line for line in lines]
+        causes.append(Item(Span(title, "bad" if items[0].stops else "warning"), shown))
+    words, is_good = summary_line(found, found.runtime, target)
+    runtime = runtime_lines(found.runtime, target) if found.runtime is not None else ()
+    every = sum(1 + len(cause.lines) for cause in causes)
+    details: list[Block] = [Items(causes, most=every), *map(Note, runtime), Note(words, "good" if is_good else "bad")]
+    return Document("What keeps a model from running", details)
 
 
 def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
@@ -57,11 +75,11 @@ def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
     named = join_first(ops, SHOWN_OPS)
     yield f"{named}: {first.reason}" if first.op else f"{first.reason}{f' ({ops[0]})' if ops[0] else ''}"
     if first.link and first.chain and len(items) == 1:
-        yield f"  link: {first.chain}"
+        yield f"link: {first.chain}"
     nodes = [name for item in items for name in item.nodes]
     if nodes:
-        yield f"  at: {join_first(nodes, SHOWN_NODES, sum(item.count for item in items))}"
+        yield f"at: {join_first(nodes, SHOWN_NODES, sum(item.count for item in items))}"
     if first.came_from:
-        yield f"  from: {first.came_from}"
+        yield f"from: {first.came_from}"
     common = [text for text in first.helps if all(text in item.helps for item in items)]
-    yield from (f"  help: {text}" for text in common or first.helps)
+    yield from (f"help: {text}" for text in common or first.helps)

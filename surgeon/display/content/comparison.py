@@ -1,9 +1,110 @@
-"""The outputs of a comparison, as rows."""
+"""A comparison of two models as blocks: each output, and inner tensors, with the first one out of tolerance."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from surgeon.display.blocks import Block, Document, Facts, Number, Section, Span, Table, Text, lines_of, outcome, toned
+from surgeon.display.registry import reports
+from surgeon.proof.check_result import CheckResult, LayerComparison
 from surgeon.runtime.numerics.array_comparison import OutputError
+from surgeon.text import format_beside_limit, format_count, runs_text, seconds_text
+
+if TYPE_CHECKING:
+    from surgeon.runtime.numerics.tensor_judge import Deviation
+
+NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
+
+
+@reports(CheckResult, "comparison")
+def document(result: CheckResult) -> Document:
+    """A comparison of two models."""
+    tolerance = ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
+    details: list[Block] = [*comparison_tables(result), Section("tolerance", [Facts([("tolerance", tolerance)])])]
+    return Document("A comparison", details, list(comparison_rows(result)))
+
+
+def comparison_rows(result: CheckResult) -> Iterator[tuple[str, Text]]:
+    """The outcome of a comparison, and what it was found on."""
+    yield "layers", layer_comparison_text(result.layers) if result.layers is not None else ""
+    yield "outcome", (outcome(result.outcome.value), f" {check_words(result)}".rstrip())
+    yield from lines_of("tried", inputs_text(result) if result.proved else ())
+    yield "time", seconds_text(result.seconds)
+
+
+def comparison_tables(result: CheckResult) -> Iterator[Table]:
+    """The errors of the outputs, and of the worst inner tensors."""
+    yield _errors_table(by_output(result.outputs), "output", "The worst error of each output")
+    if result.layers is not None:
+        yield _errors_table(result.layers.errors, "worst layers", "Inner tensors", result.layers.first_different)
+
+
+def _errors_table(errors: Iterable[OutputError], what: str, caption: str, first: str = "") -> Table:
+    """Errors and their tolerances, in order.  first: the first tensor out of tolerance."""
+    rows = []
+    for error in errors:
+        gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
+        relative = Number(f"{error.max_rel:.3g}", error.max_rel)
+        numbers = Number(gap, error.max_abs), relative, Number(allowed, error.allowed)
+        result = "" if error.ok else "differs, the first" if error.name == first else "differs"
+        row = (Span(error.name, "code"), error.dtype, *numbers, result)
+        rows.append(toned(row, "" if error.ok else "bad"))
+    heads = (what, "dtype", "max abs", "max rel", "allowed", "")
+    return Table(caption, heads, rows, more="none worse (--json has all)")
+
+
+def check_words(check: CheckResult) -> str:
+    """The runs of a comparison, and the reason if it failed or proved nothing."""
+    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
+    return ": ".join(part for part in (runs, check.reason) if part)
+
+
+def compared_text(check: CheckResult) -> str:
+    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
+    found = " ".join(part for part in (check.outcome.value, runs) if part)
+    return ": ".join(part for part in (found, check.reason.rstrip(".")) if part)
+
+
+def inputs_text(check: CheckResult) -> tuple[str, str]:
+    """The kinds and sizes of the inputs of a comparison, and what they do not cover."""
+    return inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
+
+
+def inputs_words(kinds: Collection[str], sizes: Collection[str]) -> str:
+    numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
+    count = f"{format_count(len(sizes), 'set')} of sizes"
+    free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""
+    return f"{', '.join(kinds)}{free}"
+
+
+def deviation_text(found: "Deviation | OutputError", absolute: str = "") -> str:
+    """A deviation in all measures.  absolute: the text of the first one, if three digits are not enough."""
+    if not found.max_abs and not found.max_rel:
+        return "0"
+    ulp = getattr(found, "max_ulp", None)
+    units = "" if ulp is None else f", {ulp:.3g} ULP"
+    return f"{absolute or f'{found.max_abs:.3g}'} absolute, {found.max_rel:.3g} relative{units}"
+
+
+def error_and_tolerance(gap: float, allowed: float, scale: float) -> tuple[str, str]:
+    """An error, and its tolerance with the scale of the tensor."""
+    if not allowed or not scale or not math.isfinite(allowed / scale):
+        return format_beside_limit(gap, allowed)
+    found, text = format_beside_limit(gap, allowed, (3, 2))
+    return found, f"{text} ({allowed / scale:.2g} of {scale:.3g})"
+
+
+def layer_comparison_text(layers: LayerComparison) -> str:
+    """The result of comparing inner tensors, in one line."""
+    if layers.left_out:
+        return layers.left_out
+    if not layers.compared:
+        return "no inner tensor has the same name in both models"
+    if layers.first_different:
+        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
+    return f"{format_count(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"
 
 
 def by_output(errors: Sequence[OutputError]) -> list[OutputError]:

@@ -1,21 +1,65 @@
-"""The texts of a conversion to another dtype."""
+"""A conversion to another dtype as blocks: the converted and the kept nodes, and the errors of the outputs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surgeon.precision.convert_report import MEANINGLESS, ConvertReport, error_text
-from surgeon.text import format_beside_limit, join_first, runs_text
+from surgeon.display.blocks import ARROW, Cell, Document, Number, Section, Span, Table, Text, lines_of, outcome
+from surgeon.display.content.rewrite import written_text
+from surgeon.display.registry import file_name, reports
+from surgeon.precision.convert_report import MEANINGLESS, ORDER, ConvertReport, SegmentProof, error_text
+from surgeon.text import format_beside_limit, format_count, join_first, runs_text, seconds_text
 
 _SHOWN = 3  # nodes listed by name per reason
 
 
-def kept_node_rows(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
-    """The kept nodes grouped by op and reason: names, reason, and number."""
+@reports(ConvertReport, "convert")
+def document(report: ConvertReport) -> Document:
+    """A conversion."""
+    subject = [("model", Span(report.source, "code") if report.source else "")]
+    segments = Section("stretches", [Table("Stretches", SEGMENT_HEADS, list(map(_segment_row, report.stretches)))])
+    return Document(file_name(report.source, "A conversion"), [segments], list(_summary(report)), subject)
+
+
+def _summary(report: ConvertReport) -> Iterator[tuple[str, Text]]:
+    before, after = (f"{size / 1e6:,.1f} MB" for size in report.bytes)
+    yield "convert", f"{report.change[0]} to {report.change[1]}: {format_count(report.converted, 'node')}"
+    yield from (("rule", f"{name} x{count:,}") for name, count in report.rules.items())
+    yield from (("kept", f"{nodes}: {reason}") for nodes, reason in kept_node_rows(report))
+    if report.followers:
+        yield "", f"and {format_count(report.followers, 'node')} between these, which round nothing"
+    yield from (("note", sentence) for sentence in report.told)
+    yield "casts", f"{report.casts:,}"
+    yield "stored", (before, " ", ARROW, " ", after)
+    yield from lines_of("stretch", segment_lines(report))
+    yield "outcome", (outcome(report.outcome), f" {outcome_words(report)}".rstrip())
+    if report.error is not None and report.outcome in ("proved", "unproved"):
+        yield "moved", f"outputs by {report.error:.2g} of their scale at most"
+    if report.outcome == "proved":
+        yield "", ORDER
+    yield "time", seconds_text(report.seconds)
+    yield "written", written_text(report.output if report.written else "")
+
+
+SEGMENT_HEADS = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")
+
+
+def _segment_row(item: SegmentProof) -> tuple[Cell, ...]:
+    """A segment that computes in the new dtype, its proof, its error and its limit."""
+    error = ("", "")
+    if item.error is not None:
+        error = format_beside_limit(item.error, item.allowed, (2, 2))
+    numbers = Number(error[0], item.error or 0.0), Number(error[1], item.allowed)
+    where = (Span(item.first, "code"), " to ", Span(item.last, "code"))
+    return where, item.nodes, item.equal, (outcome(item.outcome), f" {item.reason}".rstrip()), *numbers
+
+
+def kept_node_rows(report: ConvertReport) -> Iterator[tuple[str, str]]:
+    """The kept nodes grouped by op and reason: names, and the reason."""
     reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for item in report.kept:
         reasons[item.reason, item.op].append(item.node)
     for (reason, op), nodes in reasons.items():
-        yield f"{op} {join_first(nodes, _SHOWN)}", reason, len(nodes)
+        yield f"{op} {join_first(nodes, _SHOWN)}", reason
 
 
 def outcome_words(report: ConvertReport) -> str:

@@ -1,68 +1,48 @@
 """The texts about sites that a rewrite did not change: the most useful hint, and the near misses."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
+from surgeon.display.blocks import Item, Items, Section, Span
 from surgeon.ops.schemas import only_ort_knows
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.shapes.opsets.migration import newest_opset
-from surgeon.text import and_more
 
 MANY = 8  # the most rules of one name that count as named by the user
 MAX_LINES = 5
 ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
 
 
-@dataclass(frozen=True, slots=True)
-class NearMissGroup:
-    """Near misses with the same reason, of one rule or of several."""
-
-    mismatches: tuple[Mismatch, ...]
-    """The mismatches; the first one is shown."""
-
-    @property
-    def first(self) -> Mismatch:
-        """The mismatch that is shown."""
-        return self.mismatches[0]
-
-    @property
-    def count(self) -> int:
-        """The number of sites."""
-        return sum(mismatch.count for mismatch in self.mismatches)
-
-    def lines(self) -> Iterator[str]:
-        """Where and why in one line, and the change that helps in another."""
-        rules = ", ".join(dict.fromkeys(mismatch.rule for mismatch in self.mismatches))
-        yield f"  {mismatch_text(self.first, rules, self.count - 1)}"
-        if self.first.change:
-            yield f"    change: {self.first.change}"
-
-
-def near_miss_lines(report: Report, *, verbose: bool = False) -> list[str]:
-    """The near misses grouped by reason, and a line for each rule that the user named and that did nothing.
-
-    verbose: every known reason, of every rule.
-    """
+def near_miss_section(report: Report) -> Section:
+    """The near misses by reason, a line for each rule that the user named and that did nothing, and the rest."""
     named, idle, mismatches = named_rules(report), idle_rules(report), _ordered(report)
-    near = {item for item in mismatches if verbose or item.near or (item.rule in named and _matches_fully(item))}
+    near = {item: None for item in mismatches if item.near or (item.rule in named and _matches_fully(item))}
     has_hint = upgrade_hint(report) is not None
-    helped = {item for item in near if has_hint and item.kind == "opset" and _matches_fully(item)}
-    groups = grouped(mismatch for mismatch in mismatches if mismatch in near and (verbose or mismatch not in helped))
-    shown, omitted = _lines_that_fit(groups, len(groups) * 2 if verbose else MAX_LINES)
-    if omitted:
-        shown.append(f" {and_more(omitted, 'reasons')} ({ALL})")
-    about, did = {mismatch.rule for mismatch in near}, _fired_rules(report)
+    shown = [item for item in near if not (has_hint and item.kind == "opset" and _matches_fully(item))]
+    about, did, silent = {item.rule for item in near}, _fired_rules(report), list[str]()
     for rule in report.counts:
         if rule in named and rule not in about and rule not in did:
-            best = next((mismatch for mismatch in mismatches if mismatch.rule == rule), None)
-            shown.append(f"  {rule}: {NOWHERE}" if best is None else f"  {mismatch_text(best)}")
+            best = next((item for item in mismatches if item.rule == rule), None)
+            silent.append(f"{rule}: {NOWHERE}" if best is None else mismatch_text(best))
+            shown += [] if best is None else [best]
     if not near and idle and report.outcome == "unchanged":
-        shown.append(f"  {len(idle):,} rules: {NOWHERE}")
-    return shown
+        silent.append(f"{len(idle):,} rules: {NOWHERE}")
+    nearest, reported = grouped(item for item in shown if item in near), set(shown)
+    rest = grouped(item for item in mismatches if item not in reported)
+    others = Section("what else keeps rules from firing", [Items([_item(group) for group in rest])])
+    shown_first = Items([_item(group) for group in nearest], MAX_LINES, f"reasons ({ALL})")
+    return Section("not rewritten", [shown_first, Items(silent, len(silent)), others], folded=False)
+
+
+def _item(mismatches: Sequence[Mismatch]) -> Item:
+    """Mismatches with one reason: where and why, and the change that helps."""
+    first, count = mismatches[0], sum(item.count for item in mismatches)
+    rules = ", ".join(dict.fromkeys(item.rule for item in mismatches))
+    change = [Span(f"change: {first.change}", "help")] if first.change else []
+    return Item(mismatch_text(first, rules, count - 1), change)
 
 
 def warning_lines(report: Report) -> list[str]:
@@ -137,14 +117,14 @@ def _fired_rules(report: Report) -> frozenset[str]:
     return frozenset(step.rule for site in (*report.sites, *report.rolled_back) for step in site.steps)
 
 
-def grouped(mismatches: Iterator[Mismatch] | Sequence[Mismatch]) -> list[NearMissGroup]:
+def grouped(mismatches: Iterable[Mismatch]) -> list[list[Mismatch]]:
     """Mismatches grouped by reason: within a rule by their fields, across rules by their text."""
     found: dict[tuple[str, ...], list[Mismatch]] = {}
     for mismatch in mismatches:
         by_fields = (mismatch.rule, mismatch.where, mismatch.kind, mismatch.wanted)
         key = by_fields if mismatch.wanted else ("", mismatch.reason)
         found.setdefault((*key, mismatch.change), []).append(mismatch)
-    return [NearMissGroup(tuple(equal)) for equal in found.values()]
+    return list(found.values())
 
 
 def _matches_fully(mismatch: Mismatch) -> bool:
@@ -168,14 +148,3 @@ def _ordered(report: Report) -> list[Mismatch]:
         return not mismatch.node, not mismatch.change, not is_full, -nearness, -most[mismatch.rule], place
 
     return sorted(report.misses, key=key)
-
-
-def _lines_that_fit(groups: Sequence[NearMissGroup], most_lines: int) -> tuple[list[str], int]:
-    """The lines of the first groups, up to `most_lines`, and the number of omitted groups."""
-    lines: list[str] = []
-    for place, group in enumerate(groups):
-        lines_of_group, rest = list(group.lines()), len(groups) - place - 1
-        if len(lines) + len(lines_of_group) + (rest > 0) > most_lines:
-            return lines, rest + 1
-        lines += lines_of_group
-    return lines, 0

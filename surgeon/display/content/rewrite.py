@@ -1,68 +1,189 @@
-"""The texts of a rewrite or an upgrade: its outcome, its proofs, and its errors."""
+"""A rewrite or an upgrade as blocks: what fired, the outcome, the proofs, and the errors."""
 
-import math
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from surgeon.display.blocks import (
+    ARROW,
+    Block,
+    Cell,
+    Document,
+    Note,
+    Number,
+    Section,
+    Span,
+    Table,
+    Text,
+    lines_of,
+    outcome,
+    toned,
+)
+from surgeon.display.content.comparison import (
+    NOT_COVERED,
+    compared_text,
+    deviation_text,
+    error_and_tolerance,
+    inputs_words,
+    layer_comparison_text,
+)
+from surgeon.display.content.near_misses import (
+    idle_rules,
+    near_miss_section,
+    upgrade_hint,
+    warning_lines,
+    why_command,
+)
+from surgeon.display.content.site import kinds_of_sites, reasons, scope_name, site_classes
+from surgeon.display.registry import file_name, reports
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.pipeline.reports.site import NodeInfo, Site
+from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.text import format_beside_limit, format_count, join_first, runs_text
+from surgeon.text import and_more, format_beside_limit, format_count, join_first, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.pipeline.reports.edit_report import EditReport
-    from surgeon.proof.check_result import CheckResult, LayerComparison
     from surgeon.proof.site_proof import SiteProof
-    from surgeon.runtime.numerics.array_comparison import OutputError
-    from surgeon.runtime.numerics.tensor_judge import Deviation
 
-SHOWN_RULES = 2
-NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
+SHOWN_SITES = 2
+OWN_KEYS = ("rule", "scope", "root", "outcome", "proof", "undone")  # the keys of a site that equals another one
 
 
-def node_line(node: NodeInfo) -> str:
-    """A node as ONNX text: outputs = op(inputs, attributes), and its name."""
-    inside = ", ".join((*node.inputs, node.attributes) if node.attributes else node.inputs)
-    return f"{', '.join(node.outputs)} = {node.op}({inside})  # {node.name}"
+def report_json(report: Report) -> dict[str, Any]:
+    """A report as in `to_dict`; among equal sites only the first is complete, and the others refer to it."""
+    found = report.to_dict()
+    for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
+        places = {id(site): place for place, site in enumerate(sites)}
+        for first, *others in site_classes(sites):
+            for place in (places[id(site)] for site in others):
+                record = found[key][place]
+                found[key][place] = {"like": places[id(first)], **{name: record[name] for name in OWN_KEYS}}
+    return found
 
 
-def site_lines(site: Site) -> Iterator[str]:
-    """The nodes of a site, with a minus before and a plus after."""
-    yield from (f"- {node_line(node)}" for node in (*site.replaced, *site.swept))
-    for old, new in site.shared.items():
-        yield f"- initializer {old}"
-        yield f"+ its readers read {new}"
-    yield from (f"+ {node_line(node)}" for node in site.added)
+@reports(Report, "rewrite", report_json)
+def document(report: Report) -> Document:
+    """A rewrite."""
+    subject = [
+        ("model", Span(report.source, "code") if report.source else ""),
+        ("target", report.target if report.ep is None else f"{report.target} ({report.ep})"),
+    ]
+    return Document(file_name(report.source, "A rewrite"), list(_details(report)), list(_summary(report)), subject)
 
 
-def scope_name(site: Site) -> str:
-    """The name of a site's scope."""
-    return site.scope or "main graph"
+def _details(report: Report) -> Iterator[Block]:
+    yield _rules_table(report)
+    yield from (Note(hint, "help") for hint in (upgrade_hint(report) or "", *report.next_steps))
+    yield from (Note(line, "warning") for line in warning_lines(report))
+    noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
+    doubtful = [site for site in noted if site.outcome == "unproved"]
+    with_note = [site for site in noted if site.outcome == "proved"]
+    undone = [reasons(report.rolled_back), *kinds_of_sites(report.rolled_back)]
+    yield Section("rolled back", undone, folded=False)
+    yield Section("written, but unproved" if report.written else "unproved", [reasons(doubtful)], folded=False)
+    yield Section("proved, with a note", [reasons(with_note)], folded=False)
+    yield near_miss_section(report)
+    if report.sites:
+        yield Section("sites", kinds_of_sites(report.sites), folded=False)
+    yield Section("worst errors", [_errors_table(report)])
 
 
-def rules_text(site: Site) -> str:
-    """The main rule of a site, and its other rules."""
-    rule, others = site.rule, [name for name in site.rules if name != site.rule]
-    return f"{rule} (with {join_first(others, SHOWN_RULES)})" if others else rule
+def _rules_table(report: Report) -> Table:
+    """How often each rule fired, and where."""
+    idle, rows = idle_rules(report), list[Sequence[Cell]]()
+    remaining, rolled_back = _by_rule(report.sites), _by_rule(report.rolled_back)
+    for name in report.counts:
+        if name in idle:
+            continue
+        found = remaining.get(name, [])
+        times, undone = (sum(site.fired[name] for site in sites) for sites in (found, rolled_back.get(name, [])))
+        where = _where(found)
+        if name in report.tails:
+            times, where = report.count(name), detector_tail_text(report)
+        row = Span(name, "code"), times, *_undone(report, undone), where
+        rows.append(toned(row, "" if times or undone else "faint"))
+    if idle:
+        why = f"why: {why_command(report, idle)}"
+        rows.append(toned((f"{len(idle):,} others", 0, *_undone(report, 0), why), "faint"))
+    heads = ("rule", "times", *(["rolled back"] if report.rolled_back else ()), "where")
+    return Table("Rules that ran", heads, rows, most=len(rows))
 
 
-def site_words(site: Site) -> Iterator[str]:
-    """Why a site is unproved or was rolled back, and the errors of both versions if its proof failed."""
-    yield site.reason
-    worst = site.proof.worst if site.proof is not None else None
-    if worst is not None and not worst.ok and worst.original is not None:
-        yield f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
+def _undone(report: Report, count: int) -> list[Cell]:
+    """The cell of what was rolled back; none where nothing was."""
+    return [Number(f"{count:,}" if count else "", count)] if report.rolled_back else []
 
 
-def deviation_text(found: "Deviation | OutputError", absolute: str = "") -> str:
-    """A deviation in all measures.  absolute: the text of the first one, if three digits are not enough."""
-    if not found.max_abs and not found.max_rel:
-        return "0"
-    ulp = getattr(found, "max_ulp", None)
-    units = "" if ulp is None else f", {ulp:.3g} ULP"
-    return f"{absolute or f'{found.max_abs:.3g}'} absolute, {found.max_rel:.3g} relative{units}"
+def _by_rule(sites: Iterable[Site]) -> dict[str, list[Site]]:
+    """Sites by each rule that fired there."""
+    found: dict[str, list[Site]] = {}
+    for site in sites:
+        for rule in site.rules:
+            found.setdefault(rule, []).append(site)
+    return found
+
+
+def _where(sites: Iterable[Site]) -> str:
+    """Scopes with their numbers of sites, and the first few names of each."""
+    scopes: dict[str, list[str]] = {}
+    for site in sites:
+        scopes.setdefault(scope_name(site), []).append(site.root)
+    shown = [f"{scope}: {join_first(roots, SHOWN_SITES)}" for scope, roots in list(scopes.items())[:SHOWN_SITES]]
+    return f"{'; '.join(shown)}{and_more(len(scopes) - SHOWN_SITES, 'scopes')}"
+
+
+def _errors_table(report: Report) -> Table:
+    """The error of each rule that is closest to its limit."""
+    rows = []
+    for name, sites in _by_rule(report.sites).items():
+        errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
+        worst = max(errors, key=lambda error: error.severity, default=None)
+        if worst is not None:
+            share = " of ".join(format_beside_limit(worst.gap, worst.allowed))
+            rows.append((Span(name, "code"), Number(share, worst.severity)))
+    return Table("Worst errors", ("rule", "worst error of what is allowed"), rows)
+
+
+def _summary(report: Report) -> Iterator[tuple[str, Text]]:
+    yield from edited_lines(report.edited) if report.edited is not None else ()
+    yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
+    constants = change(report.constants, " of them Constants)") if any(report.constants) else ()
+    yield "nodes", (*change((report.nodes_before, report.nodes_after)), *([" (", *constants] if constants else ()))
+    yield "outcome", (outcome(report.outcome), f"  {outcome_words(report)}".rstrip())
+    yield from lines_of("proofs", proof_words(report))
+    tried = tested_inputs_text(report)
+    yield "tried", tried
+    yield "", not_covered_words(report) if tried else ""
+    yield from lines_of("differs", error_words(report))
+    if report.check is not None and report.check.layers is not None:
+        yield "layers", layer_comparison_text(report.check.layers)
+    yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
+    same = " (the same bytes as the input)" if report.is_unchanged else ""
+    yield "written", written_text(report.output if report.written else "", same)
+
+
+def change(numbers: tuple[int, int], rest: str = "") -> Text:
+    """Two numbers, before and after."""
+    return f"{numbers[0]:,} ", ARROW, f" {numbers[1]:,}{rest}"
+
+
+def written_text(path: str, note: str = "") -> Text:
+    """The output file.  path: empty if nothing was written."""
+    return (Span(path, "code"), note) if path else "nothing"
+
+
+@reports(UpgradeReport, "upgrade")
+def upgrade_document(done: UpgradeReport) -> Document:
+    """An upgrade."""
+    reason = f" {done.check.reason}" if done.check is not None and done.check.reason else ""
+    failed = done.check is not None and done.outcome == "failed"
+    summary = [
+        *upgrade_lines(done),
+        ("outcome", (outcome(done.outcome), reason)),
+        ("time", seconds_text(done.seconds)),
+        ("written", written_text("" if failed else done.output)),
+    ]
+    return Document(file_name(done.source, "An upgrade"), [], summary)
 
 
 def outcome_words(report: Report) -> str:
@@ -71,9 +192,9 @@ def outcome_words(report: Report) -> str:
         return "nothing matched"
     words: list[str] = []
     if report.edited is not None and report.edited.check is not None:
-        words.append(f"the edit {_check_words(report.edited.check)}")
+        words.append(f"the edit {compared_text(report.edited.check)}")
     if report.upgrade is not None and report.upgrade.check is not None:
-        words.append(f"the upgrade {_check_words(report.upgrade.check)}")
+        words.append(f"the upgrade {compared_text(report.upgrade.check)}")
     if report.proofs or report.rolled_back:
         sites = (*report.sites, *report.rolled_back)
         shared = [site for site in sites if site.is_shared]
@@ -81,7 +202,7 @@ def outcome_words(report: Report) -> str:
         words += [_counted(found, what) for found, what in ((others, "site"), (shared, "shared initializer")) if found]
     if check is not None:
         model = "the model without them" if report.rolled_back else "whole model"
-        words.append(f"{model} {_check_words(check)}")
+        words.append(f"{model} {compared_text(check)}")
     if not words:
         return "(--check none)" if report.written else "(nothing was written)"
     return "; ".join(words)
@@ -94,12 +215,6 @@ def _counted(sites: Sequence[Site], what: str) -> str:
     (name, count), *more = known or [("proved", 0)]
     others = "".join(f", {number:,} {other}" for other, number in more)
     return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
-
-
-def _check_words(check: "CheckResult") -> str:
-    runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
-    found = " ".join(part for part in (check.outcome.value, runs) if part)
-    return ": ".join(part for part in (found, check.reason.rstrip(".")) if part)
 
 
 def proof_words(report: Report) -> Iterator[str]:
@@ -131,19 +246,7 @@ def tested_inputs_text(report: Report) -> str:
     if not proofs:
         return ""
     kinds = dict.fromkeys(kind for proof in proofs for kind in proof.kinds)
-    return _inputs_words(kinds, dict.fromkeys(size for proof in proofs for size in proof.sizes))
-
-
-def inputs_text(check: "CheckResult") -> tuple[str, str]:
-    """The kinds and sizes of the inputs of a comparison, and what they do not cover."""
-    return _inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
-
-
-def _inputs_words(kinds: Collection[str], sizes: Collection[str]) -> str:
-    numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
-    count = f"{format_count(len(sizes), 'set')} of sizes"
-    free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""
-    return f"{', '.join(kinds)}{free}"
+    return inputs_words(kinds, dict.fromkeys(size for proof in proofs for size in proof.sizes))
 
 
 def error_words(report: Report) -> Iterator[str]:
@@ -164,27 +267,18 @@ def error_words(report: Report) -> Iterator[str]:
         yield f"worst {deviation} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
 
 
-def error_and_tolerance(gap: float, allowed: float, scale: float) -> tuple[str, str]:
-    """An error, and its tolerance with the scale of the tensor."""
-    if not allowed or not scale or not math.isfinite(allowed / scale):
-        return format_beside_limit(gap, allowed)
-    found, text = format_beside_limit(gap, allowed, (3, 2))
-    return found, f"{text} ({allowed / scale:.2g} of {scale:.3g})"
-
-
-def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, str]]:
+def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, Text]]:
     """The effects of an upgrade: a title, empty for continuation lines, and a text."""
-    yield "opset", f"{done.opset[0]} -> {done.opset[1]}"
+    yield "opset", change(done.opset)
     if done.ir_version[0] != done.ir_version[1]:
-        yield "IR", f"{done.ir_version[0]} -> {done.ir_version[1]}"
+        yield "IR", change(done.ir_version)
     if done.declared:
         yield "declared", done.declared
     if done.newer:
         yield "newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items()))
-    for place, (sentence, count) in enumerate(done.edited.items()):
-        yield "" if place else "edited", f"{sentence} (x{count:,})"
+    yield from lines_of("edited", (f"{sentence} (x{count:,})" for sentence, count in done.edited.items()))
     if done.functions:
-        yield "functions", f" raised too: {', '.join(done.functions)}"
+        yield "functions", f"raised too: {', '.join(done.functions)}"
     if done.refused:
         yield "note", done.refused
 
@@ -194,19 +288,9 @@ def detector_tail_text(report: Report) -> str:
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
 
 
-def edited_lines(done: "EditReport") -> Iterator[tuple[str, str]]:
+def edited_lines(done: "EditReport") -> Iterator[tuple[str, Text]]:
     """The effects of the edit before the rules: a title, empty for continuation lines, and a text."""
     for applied in done.edits:
-        for place, sentence in enumerate(applied.said):
-            yield "" if place else applied.edit.flag, sentence
+        yield from lines_of(applied.edit.flag, applied.said)
 
 
-def layer_comparison_text(layers: "LayerComparison") -> str:
-    """The result of comparing inner tensors, in one line."""
-    if layers.left_out:
-        return layers.left_out
-    if not layers.compared:
-        return "no inner tensor has the same name in both models"
-    if layers.first_different:
-        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
-    return f"{format_count(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"

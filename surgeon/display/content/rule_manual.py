@@ -2,62 +2,90 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from surgeon.display.blocks import Code, Document, Figure, Section
+from surgeon.display.content.pattern_text import draw
+from surgeon.display.registry import reports
 from surgeon.ops.builder.composites import find_composite
 from surgeon.ops.schemas import knows_domain
 from surgeon.rules.definition_checks import try_trace
-from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
+from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, NodePattern, Pattern, Value
 from surgeon.rules.rule import ReplacementForm, Rule, RulePlan
 from surgeon.rules.tracing.tracer import trace
 from surgeon.target_registry import takers
 
+if TYPE_CHECKING:
+    from surgeon.display.pictures.svg import Picture
+
 ANY_OPSET = 10**6  # an opset that every form supports
 
 
-def manual_lines(rule: Rule) -> Iterator[str]:
-    """The manual as lines; headings are not indented."""
-    yield f"{rule.name}  ({rule.where})"
-    yield from (f"  {line}".rstrip() for line in (rule.doc or "This rule has no docstring.").splitlines())
+@reports(Rule, "rule", lambda rule: _rule_data(rule))
+def document(rule: Rule) -> Document:
+    """The manual of a rule."""
+    (title, lines), *sections = _manual(rule)
+    blocks = [Section(name, [Code(text, name)], folded=False) for name, text in sections]
+    head = Section((title, f"  ({rule.where})"), [Code(lines, "docstring")], folded=False)
+    return Document(rule.name, [head, *_pictures(rule), *blocks], (), [("targets", targets_text(rule))])
+
+
+def _manual(rule: Rule) -> Iterator[tuple[str, list[str]]]:
+    """The headings of the manual, and the lines below each."""
+    lines = (rule.doc or "This rule has no docstring.").splitlines()
     if rule.approximate:
-        yield (
-            f"  It is approximate: it may change outputs by {rule.approximate:g}, and by {rule.approximate:g} of their "
+        lines.append(
+            f"It is approximate: it may change outputs by {rule.approximate:g}, and by {rule.approximate:g} of their "
             "largest magnitude."
         )
-    yield from (f"  It differs on purpose, for inputs of {kind}: {how}." for kind, how in rule.differs.items())
+    lines += [f"It differs on purpose, for inputs of {kind}: {how}." for kind, how in rule.differs.items()]
     if rule.dtypes:
-        yield f"  It is for {' or '.join(rule.dtypes)} alone."
-    yield ""
-    yield "Before"
-    if rule.search is not None:
-        yield f"  found by a search: {rule.search.summary}"
-    for function in rule.patterns:
-        note = _first_line(function.__doc__)
-        yield f"  {function.__name__}{': ' + note if note else ''}"
-        for place, pattern in enumerate(trace(function)):
-            if place:
-                yield "   or"
-            yield from (f"    {line}" for line in draw(pattern))
-    yield ""
-    yield "After"
-    for target in rule.targets:
-        yield from (f"  {line}" for line in _target_lines(rule, target))
+        lines.append(f"It is for {' or '.join(rule.dtypes)} alone.")
+    yield rule.name, lines
+    traced = {function: trace(function) for function in rule.patterns}
+    before = [f"found by a search: {rule.search.summary}"] if rule.search is not None else []
+    for function, patterns in traced.items():
+        before.append(_with_note(function.__name__, function.__doc__))
+        for place, pattern in enumerate(patterns):
+            before += [" or"] if place else []
+            before += [f"  {line}" for line in draw(pattern)]
+    yield "Before", before
+    after = [line for target in rule.targets for line in _target_lines(rule, target)]
     for form in (form for form in rule.forms if not any(takers(form.kind))):
-        yield f"  {form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)"
-    patterns = [pattern for function in rule.patterns for pattern in trace(function)]
-    words_used = sorted({call.word for pattern in patterns for call in pattern.helper_calls.values()})
-    if words_used:
-        yield ""
-        yield "Words"
-        yield from (f"  {word}: {_first_line(find_composite(word).__doc__)}" for word in words_used)
-    if rule.conditions:
-        yield ""
-        yield "Conditions"
-        for condition in rule.conditions:
-            note = _first_line(condition.__doc__)
-            yield f"  {condition.__name__}{': ' + note if note else ''}"
+        after.append(f"{form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)")
+    yield "After", after
+    words = {call.word for patterns in traced.values() for one in patterns for call in one.helper_calls.values()}
+    yield "Words", [f"{word}: {_first_line(find_composite(word).__doc__)}" for word in sorted(words)]
+    yield "Conditions", [_with_note(condition.__name__, condition.__doc__) for condition in rule.conditions]
+
+
+def _with_note(name: str, text: str | None) -> str:
+    note = _first_line(text)
+    return f"{name}{': ' + note if note else ''}"
+
+
+def _pictures(rule: Rule) -> Iterator[Section]:
+    """The first form beside each pattern."""
+    after = next((pattern for form in rule.forms[:1] for pattern in try_trace(form.function)), None)
+    for function in rule.patterns if rule.forms else ():
+        for before in try_trace(function)[:1]:
+            about = f"what {rule.name} looks for as {before.name}, and what it writes for {rule.forms[0].kind}"
+            yield Section(before.name, [Figure(partial(_draw, before, after), about)])
+
+
+def _draw(before: Pattern, after: Pattern | None) -> "Picture":
+    from surgeon.display.pictures.draw import draw_diagrams
+    from surgeon.display.pictures.pattern_diagram import pattern_diagram
+
+    diagrams = [pattern_diagram(before, "before"), *([] if after is None else [pattern_diagram(after, "after")])]
+    return draw_diagrams(diagrams)
+
+
+def _rule_data(rule: Rule) -> dict[str, object]:
+    """A rule as JSON can hold it."""
+    forms = [{"kind": form.kind, "opset": form.opset} for form in rule.forms]
+    return {"name": rule.name, "summary": summary(rule), "where": rule.where, "forms": forms}
 
 
 def summary(rule: Rule) -> str:
@@ -132,134 +160,6 @@ def form_lines(form: ReplacementForm) -> list[str]:
         code = form.function.__code__
         return [f"written site by site ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"]
     return draw(patterns[0], written=True)
-
-
-def draw(pattern: Pattern, *, written: bool = False) -> list[str]:
-    """A traced function as nested calls; a tensor that is used twice has its own line above.
-
-    written: as a replacement, with the first of several forms.
-    """
-    drawing = _Drawing(pattern, written)
-    results = [drawing.text(value) for value in pattern.outputs]
-    return [*drawing.lines, ", ".join(results)]
-
-
-class _Drawing:
-    """Converts the values of one pattern to text."""
-
-    def __init__(self, pattern: Pattern, written: bool) -> None:
-        self._written = written
-        self._helper_calls = {} if written else pattern.helper_calls
-        self._used_twice = _used_twice(pattern, written)
-        self._names: dict[int, str] = {}
-        self.lines: list[str] = []
-
-    def text(self, value: Value | None) -> str:
-        """A value as an expression."""
-        if value is None:
-            return "-"
-        call = self._helper_calls.get(id(value))
-        if call is not None:
-            return f"{call.word}({', '.join(self._argument(item) for item in call.arguments)})"
-        if isinstance(value, Var):
-            return f"*{value.name}" if value.kind == "rest" else value.name
-        if isinstance(value, LiteralValue):
-            return number_text(value.value)
-        if isinstance(value, AnyOf):
-            return self._any_of(value)
-        if isinstance(value, NamedValue):
-            inner = self.text(value.value)
-            return inner if value.name.startswith("_") else f"{value.name}: {inner}"
-        return self._output(value)
-
-    def _argument(self, item: Any) -> str:
-        return self.text(item) if isinstance(item, Value) else _attribute_text(item)
-
-    def _any_of(self, value: AnyOf) -> str:
-        first = value.forms[0]
-        if self._written:
-            return self.text(first)
-        if isinstance(first, NodeOutput) and _is_optional(value):
-            return f"[{_op(first.operation)}]({self.text(value.forms[1])})"
-        return f"({' | '.join(self.text(form) for form in value.forms)})"
-
-    def _output(self, value: NodeOutput) -> str:
-        operation = value.operation
-        several = f"[{value.position}]" if operation.outputs > 1 else ""
-        name = self._names.get(id(operation))
-        if name is None:
-            call = self._call(operation)
-            if id(operation) not in self._used_twice:
-                return call + several
-            name = self._names[id(operation)] = f"t{len(self._names) + 1}"
-            self.lines.append(f"{name} = {call}")
-        return name + several
-
-    def _call(self, operation: NodePattern) -> str:
-        parts = [self.text(item) for item in operation.inputs]
-        if operation.rest is not None:
-            parts.append(f"*{operation.rest.name}")
-        parts += [f"{name}={_attribute_text(item)}" for name, item in operation.attributes.items()]
-        if operation.others is not None:
-            parts.append(f"**{operation.others.name}")
-        return f"{_op(operation)}({', '.join(parts)})"
-
-
-def number_text(value: Any) -> str:
-    """A constant: numbers with up to eight digits, a larger array by shape and dtype."""
-    array = np.asarray(value)
-    if array.size > 4:
-        return f"{array.dtype}{list(array.shape)}"
-    if array.ndim:
-        return f"[{', '.join(number_text(item) for item in array.ravel())}]"
-    item = array.item()
-    return f"{item:.8g}" if isinstance(item, float) else str(item)
-
-
-def _op(operation: NodePattern) -> str:
-    return f"{operation.domain}::{operation.op}" if operation.domain else operation.op
-
-
-def _attribute_text(value: Any) -> str:
-    if isinstance(value, Var):
-        return value.name
-    if isinstance(value, bytes):
-        return f'"{value.decode(errors="replace")}"'
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, (int, float, np.ndarray, np.generic)):
-        return number_text(value)
-    return str(value)
-
-
-def _is_optional(value: AnyOf) -> bool:
-    """Whether the two forms are a node and its first input."""
-    first = value.forms[0]
-    return len(value.forms) == 2 and isinstance(first, NodeOutput) and first.operation.inputs[:1] == (value.forms[1],)
-
-
-def _used_twice(pattern: Pattern, written: bool) -> set[int]:
-    """The operations that are used more than once in a pattern."""
-    uses: dict[int, int] = {}
-    values: list[Value | None] = list(pattern.outputs)
-    expanded: set[int] = set()
-    while values:
-        value = values.pop()
-        call = None if written else pattern.helper_calls.get(id(value))
-        if call is not None:
-            values.extend(item for item in call.arguments if isinstance(item, Value))
-        elif isinstance(value, NodeOutput):
-            key = id(value.operation)
-            uses[key] = uses.get(key, 0) + 1
-            if key in expanded:
-                continue
-            expanded.add(key)
-            values.extend(value.operation.inputs)
-        elif isinstance(value, AnyOf):
-            values.extend(value.forms[:1] if written else value.forms[1:] if _is_optional(value) else value.forms)
-        elif isinstance(value, NamedValue):
-            values.append(value.value)
-    return {key for key, count in uses.items() if count > 1}
 
 
 def _first_line(text: str | None) -> str:

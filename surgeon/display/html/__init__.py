@@ -1,3 +1,3 @@
 """Pages and notebook cells."""
 
-__all__ = ["elements", "page", "render"]
+__all__ = ["elements", "html_renderer", "page", "render"]

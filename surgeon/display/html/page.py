@@ -15,7 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from surgeon.display.html.elements import Markup, code, concat, element, escape, fields
+from surgeon.display.blocks import Facts, Span
+from surgeon.display.html.elements import Markup, concat, element, escape
+from surgeon.display.html.html_renderer import HtmlRenderer
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io.atomic_file import AtomicFile
 from surgeon.file.io.file_copy import write_all
@@ -74,7 +76,7 @@ def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[st
     """A page with several results.  data: the JSON value of each, with its kind; command: may be empty."""
     record = {"schema": SCHEMA, "versions": versions(), "command": command, "results": list(data)}
     json_text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    about = [("command", code(command) if command else ""), ("made by", _made_by())]
+    about = Facts([("command", Span(command, "code") if command else ""), ("made by", _made_by())])
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
     head = concat((
@@ -85,7 +87,7 @@ def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[st
         Markup(f"<style>{style}</style>"),
     ))
     body = element("main", (element("h1", title), *content), class_="surgeon")
-    foot = element("footer", fields(about), class_="surgeon")
+    foot = element("footer", HtmlRenderer().block(about), class_="surgeon")
     stored = Markup(f'<script type="application/json" id="surgeon-report">{json_text}</script>')
     text = f"{FIRST}<head>{head}</head><body>{body}{foot}{stored}<script>{script}</script></body></html>\n"
     return Page(text, title)

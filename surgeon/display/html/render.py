@@ -1,23 +1,9 @@
 """Shows results as a fragment for a notebook cell, or as a page."""
 
-from typing import Any
-
-from surgeon.display.html.bodies import (  # noqa: F401
-    authoring,
-    bench,
-    check,
-    conversion,
-    diff,
-    edit,
-    explanation,
-    fleet,
-    inspection,
-    rewrite,
-    rule_manual,
-)
-from surgeon.display.html.elements import Markup, RenderContext, concat, element
+from surgeon.display.html.elements import Markup, concat, element
+from surgeon.display.html.html_renderer import HtmlRenderer
 from surgeon.display.html.page import Page, asset, render_page
-from surgeon.display.registry import view_of
+from surgeon.display.registry import builder_of, document_of
 from surgeon.errors import UsageError
 
 
@@ -26,9 +12,8 @@ def fragment(result: object) -> str:
 
     Raises UsageError for an unknown type of result.
     """
-    found = _view(result)
     style = Markup(f"<style>{asset('results.css')}</style>")
-    return element("div", concat((style, found.body(result, RenderContext()))), class_="surgeon")
+    return element("div", concat((style, HtmlRenderer().document(document_of(result)))), class_="surgeon")
 
 
 def page(*results: object, title: str = "", command: str = "") -> Page:
@@ -57,20 +42,9 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
     """
     if not results:
         raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
-    context, parts, data = RenderContext(is_full_page=True), [], list[dict[str, Any]]()
-    for result in results:
-        found = _view(result)
-        parts.append(element("article", found.body(result, context)))
-        data.append({"kind": found.kind, **_record(found.data(result))})
-    return render_page(title or _view(results[0]).title(results[0]), parts, data, command)
-
-
-def _record(data: Any) -> dict[str, Any]:
-    return {"result": data}
-
-
-def _view(result: object) -> Any:
-    found = view_of(result)
-    if found is None:
-        raise UsageError(f"Nothing is known of how to show {type(result).__name__}: give what surgeon returned.")
-    return found
+    builders = [builder_of(result) for result in results]
+    documents = [builder.build(result) for builder, result in zip(builders, results, strict=True)]
+    data = [{"kind": one.kind, "result": one.data(result)} for one, result in zip(builders, results, strict=True)]
+    renderer = HtmlRenderer(is_full_page=True)
+    parts = [element("article", renderer.document(document)) for document in documents]
+    return render_page(title or documents[0].title, parts, data, command)

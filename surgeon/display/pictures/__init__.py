@@ -1,3 +1,3 @@
 """Graphs drawn as SVG."""
 
-__all__ = ["diagram", "draw", "pattern_diagram", "svg"]
+__all__ = ["diagram", "draw", "interval_plot", "pattern_diagram", "svg"]

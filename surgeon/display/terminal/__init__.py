@@ -1,3 +1,3 @@
 """Results printed to a terminal."""
 
-__all__ = ["console", "fleet", "inspection", "rewrite", "rule_manual", "rule_proof", "sanitise"]
+__all__ = ["console", "rule_manual", "sanitise", "terminal_renderer"]

@@ -3,7 +3,6 @@
 import codecs
 import io
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surgeon.display.terminal.sanitise import sanitise
@@ -12,17 +11,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PLAIN_WIDTH = 120  # columns if the output is not a terminal
-OUTCOME_STYLES = {
-    "proved": ("PROVED", "bold green"),
-    "failed": ("FAILED", "bold white on red"),
-    "unproved": ("UNPROVED", "bold black on yellow"),
-    "unchanged": ("UNCHANGED", "bold yellow"),
-    "unchecked": ("NOT CHECKED", "bold yellow"),
-}
 
 
-def make_console(stream: TextIO) -> "Console":
-    """A rich console on a stream: plain and wide if it is not a terminal, so that no name is cut."""
+def make_console(stream: TextIO, *, plain: bool = False) -> "Console":
+    """A rich console on a stream: plain and wide if it is not a terminal, so that no name is cut.
+
+    plain: without colours, whatever the environment asks for.
+    """
     from rich.console import Console
 
     class Screen(Console):
@@ -34,20 +29,11 @@ def make_console(stream: TextIO) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    console = Screen(file=stream, highlight=False, markup=False, emoji=False)
+    terminal = False if plain else None
+    console = Screen(file=stream, highlight=False, markup=False, emoji=False, force_terminal=terminal)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console
-
-
-def labelled_line_printer(console: "Console", width: int = 9) -> Callable[..., None]:
-    """A function that prints a line of a summary: a title, empty to continue, and texts, some with a style."""
-    from rich.text import Text
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{name:<{width}}", "bold"), *parts), soft_wrap=True)
-
-    return line
 
 
 def print_json(value: Any) -> None:

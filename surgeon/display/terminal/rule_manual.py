@@ -1,10 +1,10 @@
-"""The terminal output of rules: the list of all rules, and the manual of one."""
+"""The list of all rules on a terminal, and the manual of a detector's post-processing."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from surgeon.display.content.rule_manual import manual_lines, summary, targets_text
+from surgeon.display.content.rule_manual import summary, targets_text
 from surgeon.display.terminal.console import make_console
 from surgeon.printed_commands import command
 from surgeon.rules.edit_aliases import EDIT_ALIASES
@@ -47,16 +47,6 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
         console.print(table)
     if not files:
         console.print("No rule pack is installed.")
-
-
-def print_manual(rule: Rule, stream: TextIO) -> None:
-    """Print the manual of one rule."""
-    from rich.text import Text
-
-    console = make_console(stream)
-    for line in manual_lines(rule):
-        heading = bool(line) and not line.startswith(" ")
-        console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
 
 
 def print_postprocessing(name: str, stream: TextIO) -> None:

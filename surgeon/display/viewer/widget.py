@@ -9,7 +9,9 @@ import anywidget
 import traitlets
 from IPython.display import publish_display_data
 
-from surgeon.display.html.elements import Markup, RenderContext, element
+from surgeon.display.blocks import Figure
+from surgeon.display.html.elements import Markup, element
+from surgeon.display.html.html_renderer import HtmlRenderer
 from surgeon.display.viewer.highlights import marks_of, view_marks
 from surgeon.display.viewer.session import ViewerSession
 from surgeon.display.viewer.static_view import static_picture
@@ -80,6 +82,6 @@ class View(anywidget.AnyWidget):
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         _show(data, metadata)
         graph = self._content.graph(self._content.scope())
-        picture = RenderContext().figure(lambda: static_picture(graph), self._content.title)
+        picture = HtmlRenderer().block(Figure(lambda: static_picture(graph), self._content.title))
         shown = element("div", (picture, Markup(inspect(self._source)._repr_html_())), class_=self.still)
         _show({"text/html": str(shown), "text/plain": f"picture of {self._content.title}"})

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.proof.check_result import CheckResult
-from surgeon.result_base import to_json_dict
+from surgeon.result_base import ResultBase, to_json_dict
 
 
 @dataclass(slots=True)
-class UpgradeReport:
+class UpgradeReport(ResultBase):
     """What an upgrade did."""
 
     source: str

@@ -1,50 +1,17 @@
-"""The HTML of latencies: a table, and a plot of the ratios with their intervals."""
+"""Draws the ratios of latencies with their intervals."""
 
+import html
 import math
+from collections.abc import Sequence
 
-from surgeon.display.content.bench import PERCENTILES, bench_lines, percentile_title
-from surgeon.display.html.elements import (
-    Cell,
-    HtmlContent,
-    Markup,
-    RenderContext,
-    Row,
-    code,
-    concat,
-    escape,
-    fields,
-    table,
-)
 from surgeon.display.pictures.svg import FAINT, INK, LINE, PAPER, Picture
-from surgeon.display.registry import register_view
-from surgeon.runtime.timing.latency import Bench, LatencyRatio
-from surgeon.text import milliseconds_text, short_names
+from surgeon.runtime.timing.latency import LatencyRatio
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 640.0, 30.0, 190.0, 110.0, 34.0
 COLOURS = {"faster": "#17663f", "slower": "#a3271f"}
 
 
-@register_view(Bench, "bench", lambda found: " and ".join(short_names([latency.name for latency in found.models])))
-def bench_body(found: Bench, context: RenderContext) -> Markup:
-    """The latencies of several models."""
-    names = short_names([latency.name for latency in found.models])
-    rows: list[Row] = []
-    for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
-        numbers = [latency.percentile(share) for share in PERCENTILES]
-        row: list[HtmlContent | Cell] = [code(name), *(Cell(milliseconds_text(number), number) for number in numbers)]
-        if place:
-            ratio = found.ratios[place - 1]
-            between = f"{ratio.low:.3f} to {ratio.high:.3f}"
-            row += [Cell(f"{ratio.ratio:.3f}", ratio.ratio), Cell(between, ratio.low), code(ratio.verdict)]
-        else:
-            row += [Cell("", 1.0), Cell("", 1.0), code("")]
-        rows.append(row)
-    heads = ("ms", *map(percentile_title, PERCENTILES), "ratio", "95 % interval", "verdict")
-    plot = context.figure(lambda: intervals(names[1:], found.ratios), "ratios with their 95 % intervals; 1 is equal")
-    return concat((table(heads, rows, "Milliseconds of one run"), plot, fields(bench_lines(found))))
-
-
-def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
+def interval_plot(names: Sequence[str], ratios: Sequence[LatencyRatio]) -> Picture:
     """Ratios as points with their intervals, on a logarithmic scale around 1."""
     ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if 0 < end < math.inf]
     reach = max([math.log(1.1), *(abs(math.log(end)) for end in ends)]) * 1.1
@@ -74,4 +41,4 @@ def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
 
 
 def _text(x: float, y: float, text: str, fill: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{html.escape(text)}</text>'

@@ -1,0 +1,195 @@
+"""Renders blocks on a terminal: details, then the summary, so that the answer is where the prompt returns."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from surgeon.display.blocks import (
+    Block,
+    Code,
+    Document,
+    Facts,
+    Figure,
+    Item,
+    Items,
+    Note,
+    Number,
+    Section,
+    Table,
+    Text,
+    first_entries,
+    spans,
+)
+from surgeon.display.registry import document_of
+from surgeon.display.terminal.console import make_console
+from surgeon.display.terminal.sanitise import sanitise
+from surgeon.text import and_more
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text as RichText
+
+LABEL = 9  # columns of a label, at least
+SIGNS = {"→": "->", "×": "x"}
+STYLES = {
+    "strong": "bold",
+    "help": "green",
+    "warning": "bold yellow",
+    "good": "bold green",
+    "bad": "bold red",
+    "faint": "dim",
+    "outcome proved": "bold green",
+    "outcome unproved": "bold black on yellow",
+    "outcome unchanged": "bold yellow",
+    "outcome unchecked": "bold yellow",
+}
+OTHER_OUTCOME = "bold white on red"
+DIFF = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def show(result: "Document | object", stream: TextIO, *, verbose: bool = False) -> None:
+    """Print a result, or a document.  verbose: all entries, and folded sections too."""
+    document = result if isinstance(result, Document) else document_of(result)
+    TerminalRenderer(make_console(stream), verbose).document(document)
+
+
+def text_of(result: "Document | object", *, verbose: bool = False) -> str:
+    """What `show` prints to a file."""
+    stream = io.StringIO()
+    document = result if isinstance(result, Document) else document_of(result)
+    TerminalRenderer(make_console(stream, plain=True), verbose).document(document)
+    return stream.getvalue()
+
+
+def show_diff(lines: Sequence[str], stream: TextIO) -> None:
+    """Print lines that start with a minus or a plus."""
+    TerminalRenderer(make_console(stream)).blocks([Code(lines, "before and after", "diff")])
+
+
+class TerminalRenderer:
+    """Prints documents on one console."""
+
+    def __init__(self, console: "Console", verbose: bool = False) -> None:
+        self._console = console
+        self._verbose = verbose
+        self._label = LABEL
+        self._last: Block | None = None  # the last block that was printed
+
+    def document(self, document: Document) -> None:
+        """Print a document."""
+        blocks = (*document.details, Facts(document.summary, most=len(document.summary)))
+        labels = (label for block in blocks if isinstance(block, Facts) for label, words in block.rows if words)
+        self._label = max([LABEL, *(len(label) + 2 for label in labels)])
+        self.blocks(document.details)
+        if self._last is not None and not isinstance(self._last, Facts) and document.summary:
+            self._console.print()
+        self.blocks(blocks[-1:])
+
+    def blocks(self, blocks: Sequence[Block], indent: int = 0) -> None:
+        """Print several blocks in order."""
+        for block in blocks:
+            if self._shows(block):
+                self._block(block, indent)
+                self._last = block
+
+    def _block(self, block: Block, indent: int) -> None:
+        match block:
+            case Section():
+                self._section(block, indent)
+            case Facts():
+                self._facts(block, indent)
+            case Table():
+                if isinstance(self._last, Table):
+                    self._console.print()
+                self._table(block)
+            case Items():
+                self._items(block, indent)
+            case Note():
+                self._line(block.text, indent, block.tone)
+            case Code():
+                for place, line in enumerate(block.lines, 1):
+                    style = DIFF.get(line[:1], "") if block.language == "diff" else "bold" * (place == block.marked)
+                    self._line(line, indent if line else 0, style)
+            case Figure():
+                self.blocks(block.otherwise, indent)
+
+    def _section(self, block: Section, indent: int) -> None:
+        if self._last is not None and not indent:
+            self._console.print()
+        self._line(block.title, indent, "bold")
+        self.blocks(block.blocks, indent + 2)
+
+    def _shows(self, block: Block) -> bool:
+        """Whether a block prints anything."""
+        match block:
+            case Section():
+                is_open = self._verbose or not block.folded
+                return is_open and (not block.blocks or any(map(self._shows, block.blocks)))
+            case Figure():
+                return any(map(self._shows, block.otherwise))
+            case Facts():
+                return any(words for _, words in block.rows)
+            case Note():
+                return bool(block.text)
+            case Items():
+                return bool(block.items)
+            case Code():
+                return bool(block.lines)
+            case Table():
+                return bool(block.rows)
+
+    def _facts(self, block: Facts, indent: int) -> None:
+        rows, left = first_entries([row for row in block.rows if row[1]], self._room(block.most))
+        for label, words in rows:
+            self._print(" " * indent, (f"{label:<{self._label}}", "bold"), *self._pieces(words))
+        if left:
+            self._print(" " * (indent + self._label), and_more(left, block.more).lstrip())
+
+    def _table(self, block: Table) -> None:
+        from rich.table import Table as RichTable
+
+        rows, left = first_entries(block.rows, self._room(block.most))
+        table = RichTable(box=None, pad_edge=False, header_style="bold")
+        for head, cell in zip(block.heads, rows[0], strict=True):
+            is_number = isinstance(cell, (Number, int))
+            table.add_column(head, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+        for row in rows:
+            table.add_row(*(self._rich(f"{cell:,}" if isinstance(cell, int) else cell) for cell in row))
+        self._console.print(table)
+        if left:
+            self._line(and_more(left, block.more).lstrip(), 0)
+
+    def _items(self, block: Items, indent: int) -> None:
+        entries = (item if isinstance(item, Item) else Item(item) for item in block.items)
+        items, left = first_entries(entries, self._room(block.most), lambda item: 1 + len(item.lines))
+        for item in items:
+            self._line(item.text, indent)
+            for line in item.lines:
+                self._line(line, indent + 2)
+        if left:
+            self._line(and_more(left, block.more).lstrip(), indent)
+
+    def _room(self, most: int) -> int:
+        return 1_000_000 if self._verbose else most
+
+    def _line(self, words: Text, indent: int, role: str = "") -> None:
+        self._print(" " * indent, *self._pieces(words, STYLES.get(role, role)))
+
+    def _print(self, *pieces: str | tuple[str, str]) -> None:
+        from rich.text import Text as RichText
+
+        self._console.print(RichText.assemble(*pieces), soft_wrap=True)
+
+    def _rich(self, words: "Text | Number") -> "RichText":
+        from rich.text import Text as RichText
+
+        text = words.text if isinstance(words, Number) else words
+        return RichText.assemble(*((sanitise(piece), style) for piece, style in self._pieces(text)))
+
+    def _pieces(self, words: Text, style: str = "") -> list[tuple[str, str]]:
+        """The pieces of a text with their styles."""
+        return [(SIGNS[piece] if role == "sign" else piece, style or _style(role)) for piece, role in spans(words)]
+
+
+def _style(role: str) -> str:
+    return STYLES.get(role, OTHER_OUTCOME if role.startswith("outcome ") else "")
