@@ -58,7 +58,7 @@ BUDGETS = {
     "pipeline": 6_700,
     "precision": 5_750,
     "proof": 8_450,
-    "rules": 11_600,
+    "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,
     "shapes": 7_050,

@@ -1,5 +1,8 @@
 """One fault at a time in every part of a GELU: each is told as what it is, and mending it makes the rule fire."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -8,6 +11,8 @@ from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import rewrite
 from surgeon.diagnostics.explanation import explain
+from surgeon.rules.matching import matcher
+from surgeon.rules.mismatches import furthest_failure
 from tests.models import graph, opset
 from tests.test_explain import CONSTANTS, GELU
 
@@ -90,3 +95,10 @@ def test_a_node_that_is_missing() -> None:
     (miss,) = explain(graph(GELU.replace("y = Mul(m, half)", "y = Identity(m)"), constants=CONSTANTS), gelu)
     assert miss.reason == "wanted the constant 0.5 in a product, found none"
     assert (miss.matched, miss.change) == (3, "")
+
+
+def test_each_failure_that_a_search_reports_has_words() -> None:
+    """No matcher reports a failure without words, and no words are left of a failure that none reports."""
+    sources = [*Path(matcher.__file__).parent.rglob("*.py"), Path(furthest_failure.__file__)]
+    found = {name for path in sources for name in re.findall(r'(?:reason = |line, \()"(\w+)"', path.read_text("utf-8"))}
+    assert found == set(furthest_failure.IN_WORDS)

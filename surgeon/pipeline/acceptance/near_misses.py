@@ -18,9 +18,8 @@ from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.matching.pattern import Pattern
 from surgeon.rules.mismatches.candidate_roots import by_rarity, candidate_roots, op_neighbourhood, pattern_size
+from surgeon.rules.mismatches.furthest_failure import FurthestFailure, furthest_failure
 from surgeon.rules.mismatches.mismatch import KINDS_AT_UNMATCHED_NODE, MatchFailure, Mismatch
-from surgeon.rules.mismatches.partial_match import FurthestFailure
-from surgeon.rules.mismatches.tolerant_matcher import furthest_failure
 from surgeon.rules.rule import Rule, RulePlan
 from surgeon.text import close_matches
 

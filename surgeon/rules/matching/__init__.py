@@ -4,6 +4,7 @@ __all__ = [
     "anchors",
     "associative",
     "compiler",
+    "listener",
     "match",
     "match_state",
     "matcher",

@@ -1,19 +1,26 @@
 """Compiles a traced pattern to closures: each takes the state, a tensor's name and the continuation."""
 
-from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
-from functools import cached_property
+from collections.abc import Iterator
+from functools import cached_property, partial
 
 from surgeon.errors import RuleError
-from surgeon.ir.scope import Node, qualified_name, split_op
+from surgeon.ir.scope import Node, qualified_name
 from surgeon.ops.traits.trait_lookup import RANDOM, TRANSPARENT
-from surgeon.rules.matching.associative.chain import Chain, ChainOperand, Continuation, Matcher, ordered
+from surgeon.rules.matching.associative.chain import Chain, ChainOperand, Matcher, ordered
 from surgeon.rules.matching.associative.chain_matcher import chain_matcher
-from surgeon.rules.matching.associative.flattening import SUM
+from surgeon.rules.matching.associative.flattening import SUM, FlatChain
 from surgeon.rules.matching.associative.identities import OPS_EXPANDED
-from surgeon.rules.matching.match_state import MatchState
-from surgeon.rules.matching.node_matchers import InputOrder, inputs_matcher, is_wildcard, node_differences
-from surgeon.rules.matching.op_requirements import HasAnyOp, OpRequirements, WrittenOps, memoized
+from surgeon.rules.matching.listener import Continuation, PatternLine
+from surgeon.rules.matching.match_state import MatchState, leave
+from surgeon.rules.matching.node_matchers import (
+    InputOrder,
+    inputs_matcher,
+    is_wildcard,
+    node_differences,
+    op_predicate,
+    qualified_op,
+)
+from surgeon.rules.matching.op_requirements import HasAnyOp, OpRequirements, WrittenOps
 from surgeon.rules.matching.pattern import (
     AnyOf,
     LiteralValue,
@@ -46,7 +53,7 @@ class CompiledPattern:
 
     @cached_property
     def outputs(self) -> tuple[Matcher, ...]:
-        return tuple(map(self.compiler.matcher, self.pattern.outputs))
+        return tuple(map(self.compiler.output_matcher, self.pattern.outputs))
 
     @cached_property
     def keys(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -175,39 +182,41 @@ def _shared(compiler: "PatternCompiler") -> frozenset[int]:
 
 
 class PatternCompiler(OpRequirements):
-    """Caches the matcher of each value, so that a shared one is compiled once."""
+    """Caches the matcher of each value, so that a shared one is compiled once for each of its readers."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__(pattern)
-        self.matchers: dict[int, Matcher] = {}
+        self.matchers: dict[tuple[int, int], Matcher] = {}
 
-    def matcher(self, value: Value) -> Matcher:
-        """The closure that matches a value."""
-        if id(value) not in self.matchers:
-            self.matchers[id(value)] = self._compile(value)
-        return self.matchers[id(value)]
+    def output_matcher(self, value: Value) -> Matcher:
+        """The closure that matches an output of the pattern."""
+        return self._matcher(value, PatternLine(self.pattern.where, "", 0))
 
-    def _compile(self, value: Value) -> Matcher:
+    def _matcher(self, value: Value, line: PatternLine) -> Matcher:
+        """The closure that matches a value.  line: its reader, which makes no difference to nodes."""
+        key = id(value), 0 if isinstance(value, NodeOutput) else line.key
+        if key not in self.matchers:
+            self.matchers[key] = self._compile(value, line)
+        return self.matchers[key]
+
+    def _compile(self, value: Value, line: PatternLine) -> Matcher:
         if isinstance(value, Var):
-            return var_matcher(value)
+            return var_matcher(value, line)
         if isinstance(value, LiteralValue):
-            return literal_matcher(value)
+            return literal_matcher(value, line._replace(where=value.where))
         if isinstance(value, NamedValue):
-            return named_matcher(value.name, self.matcher(value.value))
+            return named_matcher(value.name, self._matcher(value.value, line), line)
         if isinstance(value, AnyOf):
-            forms = tuple(self.matcher(form) for form in value.forms)
-            return any_of_matcher(forms, tuple(self.heads(form) for form in value.forms))
-        chain = self.chain(value)
-        return chain_matcher(chain) if chain is not None else self._operation(value)
+            forms = tuple(self._matcher(form, line) for form in value.forms)
+            return any_of_matcher(value, forms, tuple(self.heads(form) for form in value.forms), line)
+        flat, operation = self.flat(value), value.operation
+        line = PatternLine(operation.where, qualified_op(operation), id(operation))
+        return self._operation(value, line) if flat is None else chain_matcher(self._chain(value, flat, line))
 
-    @memoized
-    def chain(self, value: NodeOutput) -> Chain | None:
-        """The sum or product that a value is; None for other values."""
-        flat = self.flat(value)
-        if flat is None:
-            return None
+    def _chain(self, value: NodeOutput, flat: FlatChain, line: PatternLine) -> Chain:
+        """The sum or product that a value is."""
         terms = ordered(
-            ChainOperand(self.matcher(item), sign, self.heads(item), item)
+            ChainOperand(self._matcher(item, line), sign, self.heads(item), item)
             for item, sign in sorted(flat.operands, key=self.freedom)
         )
         return Chain(
@@ -217,7 +226,7 @@ class PatternCompiler(OpRequirements):
             number=flat.number,
             rtol=flat.rtol,
             capture=flat.capture.name if flat.capture is not None else None,
-            key=id(value.operation),
+            line=line,
             is_division=flat.is_division,
             identities=self.identities(value),
             expandable=frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.identities(value))),
@@ -229,15 +238,16 @@ class PatternCompiler(OpRequirements):
         value = operand[0]
         return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
 
-    def _operation(self, value: NodeOutput) -> Matcher:
+    def _operation(self, value: NodeOutput, line: PatternLine) -> Matcher:
         operation = value.operation
-        inputs = inputs_matcher(operation, [None if item is None else self.matcher(item) for item in operation.inputs])
+        below = [None if item is None else self._matcher(item, line) for item in operation.inputs]
+        inputs = inputs_matcher(operation, below, line)
         differ, key, position = node_differences(operation), id(operation), value.position
         accepts, is_random = op_predicate(operation), operation.op in RANDOM
 
         def match(state: MatchState, name: str, then: Continuation) -> bool:
-            nodes, made = state.nodes, state.node_of_pattern
-            mark, held, before = len(nodes), len(state.bindings), made.get(key)
+            nodes, found = state.nodes, name
+            mark = len(nodes)
             state.visited += 1
             node = state.producers.get(name)
             while (
@@ -249,25 +259,35 @@ class PatternCompiler(OpRequirements):
                 nodes.append(node)
                 name = node.inputs[0]
                 node = state.producers.get(name)
-            if (
-                node is None
-                or not accepts(node.op)
-                or not is_output(node, position, name)
-                or (is_random and before not in (None, node))
-            ):
-                del nodes[mark:]
+            fits = node is not None and accepts(node.op)
+            is_free = not is_random or state.node_of_pattern.get(key) in (None, node)
+            if node is not None and fits and is_free and is_output(node, position, name):
+                return enter(state, node, mark, then=then)
+            del nodes[mark:]
+            if state.listener is None:
                 return False
-            nodes.append(node)
+            if fits:
+                return state.listener.fails(None, line, ("other_output", operation, position, name))
+            go_on, node = None, state.producers.get(found)
+            if node is not None and _can_stand_in(node, operation, position, found):
+                go_on = partial(enter, state, node, mark, then=then, is_other=True)
+            return state.listener.fails(go_on, line, ("wrong_op", operation, found))
+
+        def enter(state: MatchState, node: Node, mark: int, then: Continuation, is_other: bool = False) -> bool:
+            """Match what a node says and reads.  mark: the nodes matched before.  is_other: match only its inputs."""
+            made, held = state.node_of_pattern, len(state.bindings)
+            before = made.get(key)
+            state.nodes.append(node)
             made[key] = node
-            if next(differ(state, node), None) is None and inputs(state, node, then):
-                return True
+            if is_other or next(differ(state, node), None) is None:
+                if inputs(state, node, then):
+                    return True
+            elif state.listener is not None:
+                reason = "different", operation, node, list(differ(state, node))
+                state.listener.fails(partial(inputs, state, node, then), line, reason)
             while len(state.bindings) > held:
                 state.bindings.popitem()
-            if before is None:
-                del made[key]
-            else:
-                made[key] = before
-            del nodes[mark:]
+            leave(state, key, before, mark)
             return False
 
         return match
@@ -283,22 +303,15 @@ class PatternCompiler(OpRequirements):
                 yield from self.keys(form)
 
 
-def op_predicate(operation: NodePattern) -> Callable[[str], bool]:
-    """A predicate on ops: whether one is the op of the pattern."""
-    domain, op = operation.domain or "", operation.op
-    if not is_wildcard(operation):
-        return qualified_name(operation.domain, op).__eq__
-
-    def accepts(found: str) -> bool:
-        its_domain, its_op = split_op(found)
-        return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
-
-    return accepts
-
-
 def is_output(node: Node, position: int, name: str) -> bool:
     """Whether a tensor is the given output of a node."""
     return len(node.outputs) > position and node.outputs[position] == name
+
+
+def _can_stand_in(node: Node, operation: NodePattern, position: int, name: str) -> bool:
+    """Whether the inputs of a node of another op can be matched in its place."""
+    binds = operation.others is not None or any(isinstance(item, Var) for item in operation.attributes.values())
+    return is_output(node, position, name) and not binds and bool(node.inputs) and node.op != "Constant"
 
 
 def _is_plain(outputs: tuple[Value, ...]) -> bool:

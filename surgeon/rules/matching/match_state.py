@@ -15,6 +15,7 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import TRANSPARENT, traits_of
 from surgeon.ops.traversal import called_function_key
+from surgeon.rules.matching.listener import Listener
 from surgeon.rules.matching.pattern import LiteralValue
 from surgeon.shapes.index_shapes import shapes_of
 
@@ -60,6 +61,7 @@ class MatchState:
     __slots__ = (
         "bindings",
         "index",
+        "listener",
         "node_of_pattern",
         "nodes",
         "producers",
@@ -79,6 +81,7 @@ class MatchState:
         self.node_of_pattern: dict[int, Node] = {}
         self.steps = self.visited = 0
         self.virtual = 0  # number of virtual nodes so far
+        self.listener: Listener | None = None
 
     def count(self) -> None:
         """Add the cost of this attempt to that of its index."""
@@ -145,6 +148,11 @@ class MatchState:
         """Whether the value of a tensor is fixed, whatever its size."""
         return self.index.constants.is_constant(self.scope, name)
 
+    def is_default(self, name: str) -> bool:
+        """Whether a tensor is an initializer that a caller may override because it is an input too."""
+        home = self.scope.defining_scope(name)
+        return home is not None and name in home.initializers and name in home.inputs
+
     def dtype(self, name: str) -> int | None:
         """The dtype of a tensor, or None."""
         return shapes_of(self.index).dtype(self.scope, name)
@@ -192,6 +200,15 @@ class MatchState:
         local = self.index.local
         function = local.get(called_function_key(node.proto)) if local.is_called(node.op) else None
         return next((item for item in function.attribute_proto if item.name == name), None) if function else None
+
+
+def leave(state: MatchState, key: int, before: Node | None, mark: int) -> None:
+    """Undo the match of an operation.  key: its id.  before, mark: its node and the number of nodes until then."""
+    if before is None:
+        del state.node_of_pattern[key]
+    else:
+        state.node_of_pattern[key] = before
+    del state.nodes[mark:]
 
 
 def plain(item: AttributeProto) -> Any:

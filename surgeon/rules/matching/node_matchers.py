@@ -4,6 +4,8 @@ A parameter that is an attribute in some opsets and an input in others is found 
 """
 
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
 from itertools import permutations
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
@@ -11,12 +13,13 @@ from typing import Literal as OneOf
 import numpy as np
 import numpy.typing as npt
 
-from surgeon.ir.scope import Node, qualified_name
+from surgeon.ir.scope import Node, qualified_name, split_op
 from surgeon.ops.schemas import attributes_become_inputs, schema
 from surgeon.ops.schemas.attribute_values import AT_REST, array_of
 from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, traits_of
 from surgeon.ops.traversal import without_absent_end
-from surgeon.rules.matching.associative.chain import Continuation, Matcher
+from surgeon.rules.matching.associative.chain import Matcher
+from surgeon.rules.matching.listener import Continuation, PatternLine
 from surgeon.rules.matching.match_state import MatchState, VariadicBinding, constants_close, plain
 from surgeon.rules.matching.pattern import LiteralValue, NodePattern, Value, Var
 from surgeon.rules.matching.value_matchers import bind_absent, bind_number, is_bound_to
@@ -33,6 +36,19 @@ def is_wildcard(operation: NodePattern) -> bool:
 
 def qualified_op(operation: NodePattern) -> str:
     return qualified_name(operation.domain, operation.op)
+
+
+def op_predicate(operation: NodePattern) -> Callable[[str], bool]:
+    """A predicate on ops: whether one is the op of the pattern."""
+    domain, op = operation.domain or "", operation.op
+    if not is_wildcard(operation):
+        return qualified_name(operation.domain, op).__eq__
+
+    def accepts(found: str) -> bool:
+        its_domain, its_op = split_op(found)
+        return fnmatchcase(its_domain, domain) and fnmatchcase(its_op, op)
+
+    return accepts
 
 
 class InputOrder(NamedTuple):
@@ -64,12 +80,14 @@ class InputOrder(NamedTuple):
 
 
 def inputs_matcher(
-    operation: NodePattern, matchers: list[Matcher | None]
+    operation: NodePattern, matchers: list[Matcher | None], line: PatternLine
 ) -> Callable[[MatchState, Node, Continuation], bool]:
     """Match the inputs of a node: constants, then nodes, then variables; in any order if the op is commutative."""
     plan = InputOrder.of(operation)
-    places = [(place, input_matcher(operation, plan, place, matchers[place])) for place in plan.order]
+    places = [(at, _input_matcher(operation, plan, at, matcher=matchers[at], line=line)) for at in plan.order]
     rest, count, last = operation.rest, len(matchers), len(places)
+    accepts, has_literals = op_predicate(operation), any(isinstance(value, LiteralValue) for value in operation.inputs)
+    constants = sum(_weight(value) == 0 for value in operation.inputs)
 
     def run(state: MatchState, node: Node, inputs: tuple[str, ...], step: int, then: Continuation) -> bool:
         if step == last:
@@ -78,44 +96,62 @@ def inputs_matcher(
         name = inputs[place] if place < len(inputs) else ""
         return matcher(state, node, name, lambda: run(state, node, inputs, step=step + 1, then=then))
 
-    def match(state: MatchState, node: Node, then: Continuation) -> bool:
-        inputs = without_absent_end(node.inputs)
+    def match(state: MatchState, node: Node, then: Continuation, is_near: bool = False) -> bool:
+        inputs, listener = without_absent_end(node.inputs), state.listener
+        if listener is not None and has_literals and len(inputs) > len(set(inputs)) == 1 and not accepts(node.op):
+            # the operands of another op are one tensor, as in r · r for r²: match it with all but the constants
+            return run(state, node, inputs[:1] * count, step=constants, then=then)
         if rest is not None:
             if rest.name in state.bindings:
-                return bool(state.bindings[rest.name] == inputs[count:]) and run(state, node, inputs, step=0, then=then)
+                if state.bindings[rest.name] == inputs[count:]:
+                    return run(state, node, inputs, step=0, then=then)
+                return listener is not None and listener.fails(None, line, ("other_rest", node, rest.name))
             state.bindings[rest.name] = VariadicBinding(inputs[count:])
             if run(state, node, inputs, step=0, then=then):
                 return True
             del state.bindings[rest.name]
             return False
-        if len(inputs) > count or (plan.checks_rank and raised_rank(state, inputs, plan.literals)):
-            return False
+        if len(inputs) > count:
+            return listener is not None and listener.fails(None, line, ("too_many", operation, node, inputs))
+        if plan.checks_rank and (rank := _raised_rank(state, inputs, plan.literals)):
+            return listener is not None and listener.fails(None, line, ("raises", operation, rank))
         if plan.is_free and len(inputs) == count:
+            if listener is not None and not is_near:
+                return listener.exact_first(partial(match, state, node), then)
             return any(run(state, node, order, step=0, then=then) for order in permutations(inputs))
         return run(state, node, inputs, step=0, then=then)
 
     return match
 
 
-def input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None) -> AtPlace:
+def _input_matcher(
+    operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None, line: PatternLine
+) -> AtPlace:
     """Match one input of a node, which may be absent or stored in an attribute."""
     value, parameter = operation.inputs[place], plan.parameters.get(place, "")
     optional = value if isinstance(value, Var) and value.optional else None
 
     def match(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
         if matcher is None:
-            return not name and then()
+            if not name:
+                return then()
+            reason = "one_too_many", operation, node, place
+            return state.listener is not None and state.listener.fails(then, line, reason)
         if parameter:
             if not name or node.attribute(parameter) is not None:
-                return _match_parameter(state, node, parameter, value=value, then=then)
+                return _match_parameter(state, node, parameter, value=value, line=line, then=then)
             if parameter in AXES and _same_axes(state, node, name, value):
                 return then()
-        if not name:
-            return optional is not None and bind_absent(state, optional, then)
-        return matcher(state, name, then)
+        if name:
+            return matcher(state, name, then)
+        if optional is not None:
+            return bind_absent(state, optional, line, then)
+        return state.listener is not None and state.listener.fails(None, line, ("left_out", operation, node, place))
 
     def match_plain(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
-        return bool(name) and inner(state, name, then)
+        if name:
+            return inner(state, name, then)
+        return state.listener is not None and state.listener.fails(None, line, ("left_out", operation, node, place))
 
     if matcher is None or parameter or optional is not None:
         return match
@@ -140,21 +176,30 @@ def _moved_parameters(operation: NodePattern) -> dict[int, str]:
     return {place: name for name, place in attributes_become_inputs(operation.domain, operation.op).items()}
 
 
-def _match_parameter(state: MatchState, node: Node, name: str, value: Value | None, then: Continuation) -> bool:
+def _match_parameter(
+    state: MatchState, node: Node, name: str, value: Value | None, line: PatternLine, then: Continuation
+) -> bool:
     """Match a parameter that this opset stores in an attribute."""
+    listener = state.listener
     known, found = state.attribute_value(node, name)
     if not known:
-        return False
+        return listener is not None and listener.fails(None, line, ("referred", node, name))
     if isinstance(value, LiteralValue):
-        return _same_value(state, node, name, found=found, wanted=value.value.tolist()) and then()
+        wanted = value.value.tolist()
+        if _same_value(state, node, name, found=found, wanted=wanted):
+            return then()
+        line = line._replace(where=value.where)
+        return listener is not None and listener.fails(then, line, ("other_parameter", node, name, wanted, found))
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
-        return (
-            then() if _held_axes(state, node, name, var=value, found=found) else bind_number(state, value, found, then)
-        )
-    return isinstance(value, Var) and value.optional and found is None and bind_absent(state, value, then)
+        if _held_axes(state, node, name, var=value, found=found):
+            return then()
+        return bind_number(state, value, found, line=line, then=then)
+    if isinstance(value, Var) and value.optional and found is None:
+        return bind_absent(state, value, line, then)
+    return listener is not None and listener.fails(None, line, ("not_a_tensor", node, name))
 
 
-def raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
+def _raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
     """The rank of a constant of shape [1] that may raise the rank of the result; 0 if none does."""
     constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
     rank = max((value.array.ndim for value in constants if value is not None), default=0)

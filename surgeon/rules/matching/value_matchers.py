@@ -1,15 +1,17 @@
 """Matchers of values other than nodes: parameters, literals, named tensors, and alternative forms."""
 
+from functools import partial
 from typing import Any
 
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.chain import Continuation, Matcher
+from surgeon.rules.matching.associative.chain import Matcher
+from surgeon.rules.matching.listener import Continuation, PatternLine
 from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, constants_close
-from surgeon.rules.matching.pattern import LiteralValue, Var
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, Var
 
 
-def var_matcher(var: Var) -> Matcher:
-    """A matcher that binds a parameter, or compares with its binding."""
+def var_matcher(var: Var, line: PatternLine) -> Matcher:
+    """A matcher that binds a parameter, or compares with its binding.  line: the reader, as for all of these."""
     key, kind = var.name, var.kind
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
@@ -18,12 +20,15 @@ def var_matcher(var: Var) -> Matcher:
             return False
         if key in bound:
             held = bound[key]
-            return (held == name or (isinstance(held, str) and state.same_values(held, name))) and then()
+            if held == name or (isinstance(held, str) and state.same_values(held, name)):
+                return then()
+            return state.listener is not None and state.listener.fails(then, line, ("another", key, held, name))
         if kind == "constant" and not state.is_constant(name):
-            return False
+            go_on = partial(_bind, state, key, name, then=then)
+            return state.listener is not None and state.listener.fails(go_on, line, ("no_constant", key, name))
         return _bind(state, key, name, then)
 
-    return _captured_number(var) if kind in ("scalar", "list") else match
+    return _captured_number(var, line) if kind in ("scalar", "list") else match
 
 
 def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
@@ -34,12 +39,14 @@ def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
     return False
 
 
-def _captured_number(var: Var) -> Matcher:
+def _captured_number(var: Var, line: PatternLine) -> Matcher:
     """Bind the Python value of a small constant."""
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
         number = constant_number(state, var, name)
-        return number is not None and bind_number(state, var, number, then)
+        if number is not None:
+            return bind_number(state, var, number, line=line, then=then)
+        return state.listener is not None and state.listener.fails(None, line, ("no_constant", var.name, name))
 
     return match
 
@@ -53,18 +60,24 @@ def constant_number(state: MatchState, var: Var, name: str) -> Any:
     return found[0] if var.kind == "scalar" else found
 
 
-def bind_number(state: MatchState, var: Var, number: Any, then: Continuation) -> bool:
+def bind_number(state: MatchState, var: Var, number: Any, line: PatternLine, then: Continuation) -> bool:
     """Bind a Python value, in a 1-tuple, which distinguishes it from a tensor name."""
-    if var.name in state.bindings:
-        return is_bound_to(state, var, number) and then()
-    return _bind(state, var.name, (number,), then)
+    if var.name not in state.bindings:
+        return _bind(state, var.name, (number,), then)
+    if is_bound_to(state, var, number):
+        return then()
+    reason = "another_number", var.name, state.bindings[var.name], number
+    return state.listener is not None and state.listener.fails(then, line, reason)
 
 
-def bind_absent(state: MatchState, var: Var, then: Continuation) -> bool:
+def bind_absent(state: MatchState, var: Var, line: PatternLine, then: Continuation) -> bool:
     """Bind an absent input."""
-    if var.name in state.bindings:
-        return state.bindings[var.name] is None and then()
-    return _bind(state, var.name, None, then)
+    if var.name not in state.bindings:
+        return _bind(state, var.name, None, then)
+    held = state.bindings[var.name]
+    if held is None:
+        return then()
+    return state.listener is not None and state.listener.fails(None, line, ("another", var.name, held, ""))
 
 
 def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
@@ -75,12 +88,27 @@ def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
     )
 
 
-def literal_matcher(literal: LiteralValue) -> Matcher:
+def literal_matcher(literal: LiteralValue, line: PatternLine) -> Matcher:
     """A matcher of a constant by value."""
-    return lambda state, name, then: state.equals(name, literal) and then()
+
+    def match(state: MatchState, name: str, then: Continuation) -> bool:
+        if state.equals(name, literal):
+            return then()
+        if state.listener is None:
+            return False
+        go_on = then if has_size_of(state, name, literal) else None
+        return state.listener.fails(go_on, line, ("another_value", literal, name))
+
+    return match
 
 
-def named_matcher(name: str, inner: Matcher) -> Matcher:
+def has_size_of(state: MatchState, name: str, literal: LiteralValue) -> bool:
+    """Whether a tensor is a constant of the same size, so that only its numbers can be wrong."""
+    value, wanted = state.constant(name), literal.value
+    return value is not None and (value.array.shape == wanted.shape or value.array.size == wanted.size == 1)
+
+
+def named_matcher(name: str, inner: Matcher, line: PatternLine) -> Matcher:
     """A matcher that binds an inner tensor."""
     is_asked = not name.startswith("_")  # named by the rule, not by a helper
 
@@ -88,7 +116,11 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
         if is_asked and tensor[:1] == VIRTUAL_PREFIX:
             return False
         if name in state.bindings:
-            return state.same_values(state.bindings[name], tensor) and inner(state, tensor, then)
+            held = state.bindings[name]
+            if state.same_values(held, tensor):
+                return inner(state, tensor, then)
+            go_on = partial(inner, state, tensor, then)
+            return state.listener is not None and state.listener.fails(go_on, line, ("another", name, held, tensor))
         state.bindings[name] = tensor
         if inner(state, tensor, then):
             return True
@@ -98,22 +130,28 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
     return match
 
 
-def any_of_matcher(forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]) -> Matcher:
+def any_of_matcher(
+    value: AnyOf, forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...], line: PatternLine
+) -> Matcher:
     """Match any of several forms.  heads: for each form the ops that can produce it (None: any); others are skipped."""
     by_op: dict[str, tuple[Matcher, ...]] = {}
 
-    def made(op: str) -> tuple[Matcher, ...]:
-        """The forms that a node of an op can produce; any, if it may be looked through."""
-        is_open = op in TRANSPARENT
-        fitting = (form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops)
-        return tuple(fitting)
+    def made(op: str, is_open: bool) -> tuple[Matcher, ...]:
+        """The forms that a node of an op can produce.  is_open: any, since the node may be looked through."""
+        return tuple([form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops])
 
-    def match(state: MatchState, name: str, then: Continuation) -> bool:
-        source = state.producers.get(name)
+    def match(state: MatchState, name: str, then: Continuation, is_near: bool = False) -> bool:
+        listener = state.listener
+        if listener is not None and not is_near:
+            return listener.exact_first(partial(match, state, name), then)
+        source = state.producers.get(name if listener is None else state.canonical(name))
         op = "" if source is None else source.op
-        tried = by_op.get(op)
+        tried = by_op.get(op) if listener is None else made(op, is_open=False)
         if tried is None:
-            tried = by_op[op] = made(op)
+            tried = by_op[op] = made(op, op in TRANSPARENT)
+        if not tried and listener is not None:
+            listener.fails(None, line, ("no_form", value, name))
+            tried = forms
         return any(form(state, name, then) for form in tried)
 
     return match

@@ -1,74 +1,29 @@
-"""Descriptions of failures of a sum or product."""
+"""Failures of a sum or product in words; the functions in REPORTED are as those of `node_failures`."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain as joined
+from collections.abc import Callable
+from typing import Any
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas.attribute_values import dtype_word
-from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, find_producer, operands_of, rank_objection
+from surgeon.rules.matching.associative.chain import Chain, ChainOperand, rank_objection
 from surgeon.rules.matching.associative.chain_matcher import (
     ChainFault,
     Constants,
     ConstantTotal,
     Leaves,
     captured_number,
-    negation_constants,
 )
-from surgeon.rules.matching.associative.flattening import OPERAND_SIGNS, PRODUCT, combine
+from surgeon.rules.matching.associative.flattening import PRODUCT, combine
 from surgeon.rules.matching.match_state import MatchState
 from surgeon.rules.mismatches.mismatch import MatchFailure
 from surgeon.rules.mismatches.model_fixes import suggest_constant, suggest_domain, suggest_value
-from surgeon.rules.mismatches.node_failures import describe_tensor, describe_tensor_parts, format_number
+from surgeon.rules.mismatches.node_failures import describe_tensor, describe_tensor_parts, format_number, value_label
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.text import format_count
 
 
 def spelled(chain: Chain) -> str:
     return "a product" if chain.family is PRODUCT else "a sum"
-
-
-def is_same_op_other_domain(chain: Chain, node: Node | None) -> bool:
-    """Whether a node has an op of the chain, but another domain."""
-    if node is None or node.op in chain.family:
-        return False
-    op = split_op(node.op)[1]
-    return op in chain.family and len(node.inputs) == len(OPERAND_SIGNS[op])
-
-
-def chain_splits(
-    state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, nodes: tuple[Node, ...]
-) -> Iterator[tuple[Leaves, Constants, tuple[Node, ...]]]:
-    """The ways to cut a tree of the model, with at most one operand too many: leaves, constants and nodes.
-
-    Nodes of the chain's ops in another domain are expanded too.
-    """
-    while pending:
-        (name, sign), pending = pending[0], pending[1:]
-        number = state.scalar(name)
-        if number is not None:
-            constants = (*constants, FoldedConstant(*number, sign, name))
-            continue
-        passed: list[Node] = []
-        node = state.producers.get(name)
-        node = node if is_same_op_other_domain(chain, node) else find_producer(state, name, chain.family, passed)
-        certain = len(leaves) + 1 + sum(state.scalar(rest) is None for rest, _ in pending)
-        if certain > len(chain.terms) + 1:
-            return
-        if node is not None:
-            opened = (*operands_of(node, sign, chain.family), *pending)
-            more = chain_splits(
-                state,
-                chain,
-                opened,
-                leaves=leaves,
-                constants=(*constants, *negation_constants(chain, node)),
-                nodes=(*nodes, *passed, node),
-            )
-            kept = chain_splits(state, chain, pending, leaves=(*leaves, (name, sign)), constants=constants, nodes=nodes)
-            yield from joined(kept, more) if certain >= len(chain.terms) else joined(more, kept)
-            return
-        leaves = (*leaves, (name, sign))
-    yield leaves, constants, nodes
 
 
 def not_a_chain(state: MatchState, chain: Chain, name: str) -> MatchFailure:
@@ -82,7 +37,7 @@ def _made_by(state: MatchState, name: str) -> str:
     return "" if node is None or node.op == "Constant" else node.label
 
 
-def namesake(chain: Chain, node: Node) -> MatchFailure:
+def namesake(state: MatchState, chain: Chain, node: Node) -> MatchFailure:
     """A node has an op of the chain, but another domain."""
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
@@ -98,8 +53,9 @@ def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> Match
     return MatchFailure("operand", wanted, str(len(leaves)), seen="", message=f"wanted {wanted}, found {found}")
 
 
-def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: Leaves) -> MatchFailure:
-    """No leaf fits an operand.  sign: -1 for a subtrahend or divisor."""
+def no_operand(state: MatchState, chain: Chain, term: ChainOperand, leaves: Leaves) -> MatchFailure:
+    """No leaf fits an operand."""
+    label, sign = value_label(term.value), term.sign
     how = ("multiplied", "divided by") if chain.family is PRODUCT else ("added", "subtracted")
     others = [own != sign for _, own in leaves]
     wanted = f"{label} {how[sign < 0]} in {spelled(chain)}" if any(others) else f"{label} in {spelled(chain)}"
@@ -119,18 +75,13 @@ def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
     )
 
 
-def fault_failure(
-    wrong: ChainFault,
-    state: MatchState,
-    nodes: Sequence[Node],
-    chain: Chain,
-    leaves: Leaves,
-    constants: Constants,
-    total: ConstantTotal,
+def chain_fault(
+    state: MatchState, wrong: ChainFault, chain: Chain, leaves: Leaves, constants: Constants, held: Any
 ) -> MatchFailure:
-    """A fault of a cut chain, in words.  nodes: matched so far."""
-    tell: dict[ChainFault, Callable[[], MatchFailure]] = {
-        "number": lambda: _other_number(state, nodes, chain, constants),
+    """A fault of a cut chain.  held: what its capture is bound to."""
+    total = ConstantTotal.of(chain, constants)
+    words: dict[ChainFault, Callable[[], MatchFailure]] = {
+        "number": lambda: _other_number(state, chain, constants),
         "none": lambda: MatchFailure("operand", f"a constant for {chain.capture!r} in {spelled(chain)}", "none"),
         "dtype": lambda: _not_float(state, leaves[0][0]),
         "legacy": lambda: MatchFailure(
@@ -142,14 +93,14 @@ def fault_failure(
         "rank": lambda: _raised(chain, total.rank, rank_objection(state, leaves, total.rank)),
         "held": lambda: MatchFailure(
             "value",
-            f"{chain.capture!r} to be {state.bindings[chain.capture or ''][0]} again",
+            f"{chain.capture!r} to be {held[0]} again",
             str(captured_number(chain, total)),
         ),
     }
-    return tell[wrong]()
+    return words[wrong]()
 
 
-def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, constants: Constants) -> MatchFailure:
+def _other_number(state: MatchState, chain: Chain, constants: Constants) -> MatchFailure:
     """The constants of a chain have another total; if there is only one, the sentence says its right value."""
     named = [item for item in constants if item.name]
     wanted = f"the constant {chain.number:.10g} in {spelled(chain)}"
@@ -161,7 +112,7 @@ def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, consta
         return MatchFailure("value", wanted, found, f"({name!r})")
     if named[0].sign < 0:
         wanted = f"the constant {right:.10g} to {'divide by' if chain.family is PRODUCT else 'subtract'}"
-    change = suggest_value(state, nodes, name, f"{right:.10g}")
+    change = suggest_value(state, name, f"{right:.10g}")
     return MatchFailure("value", wanted, found, f"({name!r})", change=change, at=name)
 
 
@@ -188,3 +139,6 @@ def _raised(chain: Chain, rank: int, why: str | None) -> MatchFailure:
     return MatchFailure(
         "rank", "a constant that does not raise the rank", f"one of rank {rank}", seen="", message=message
     )
+
+
+REPORTED = (chain_fault, namesake, no_operand, not_a_chain, not_fixed, number_of_operands)

@@ -1,6 +1,5 @@
 """The smallest change to a model that would fix a mismatch, as a command; "" if it is not obvious."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,31 +15,27 @@ from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.onnx_inference import keeps_output_types
 
 
-def suggest_value(
-    state: MatchState, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
-) -> str:
+def suggest_value(state: MatchState, name: str, value: str, array: npt.NDArray[Any] | None = None) -> str:
     """Change the value of a constant; if it has other readers or is computed, replace it where it is read.
 
-    nodes: matched so far.  array: the value, of integers: if a reader would have another output shape, nothing is
+    array: the value, of integers: if a reader would have another output shape, nothing is
     suggested.
     """
     home = state.scope.defining_scope(name)
     if home is None or not state.index.constants.is_constant(state.scope, name):
         return ""
-    if array is not None and not all(_reads_as_well(state, item, name, array) for item in nodes if name in item.inputs):
+    readers = [item for item in state.nodes if name in item.inputs]
+    if array is not None and not all(_reads_as_well(state, item, name, array) for item in readers):
         return ""
     node = home.producers.get(name)
     if len(home.readers(name)) == 1 and (node is None or node.op == "Constant"):
         return f"make {name if node is None else node.label} {value}"
-    reader = next((item for item in reversed(nodes) if name in item.inputs), None)
-    return f"let {reader.label} read {value} in place of {name!r}" if reader is not None else ""
+    return f"let {readers[-1].label} read {value} in place of {name!r}" if readers else ""
 
 
 def suggest_constant(state: MatchState, name: str) -> str:
     """Make an initializer a constant by removing it from the inputs."""
-    home = state.scope.defining_scope(name)
-    is_default = home is not None and name in home.initializers and name in home.inputs
-    return f"take {name!r} out of the inputs of the graph" if is_default else ""
+    return f"take {name!r} out of the inputs of the graph" if state.is_default(name) else ""
 
 
 def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> str:

@@ -1,6 +1,10 @@
-"""Descriptions of failures of a node, an input, an attribute or a capture."""
+"""Failures of a node, an input, an attribute or a capture, in words.
 
-from collections.abc import Collection, Iterator
+The functions in REPORTED take a state with the nodes that had matched, and what a matcher reported to its listener.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +14,11 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import value_text
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
-from surgeon.rules.matching.match_state import MatchState, plain
+from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState, plain
 from surgeon.rules.matching.node_matchers import NodeDifference, is_wildcard, qualified_op
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
 from surgeon.rules.matching.removability import find_reentry, input_produced_inside
+from surgeon.rules.matching.value_matchers import has_size_of
 from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
 from surgeon.rules.mismatches.model_fixes import suggest_attribute, suggest_domain, suggest_removing_uses, suggest_value
 from surgeon.text import and_more
@@ -83,6 +88,12 @@ def other_output(state: MatchState, operation: NodePattern, position: int, name:
     )
 
 
+def no_form(state: MatchState, value: AnyOf, name: str) -> MatchFailure:
+    """A tensor has the op of none of several forms."""
+    label = value_label(value)
+    return MatchFailure("op", label, *describe_tensor_parts(state, name), where=value.where, op=label)
+
+
 def _of(node: Node, kind: FailureKind, wanted: str, found: str, message: str = "", change: str = "") -> MatchFailure:
     return MatchFailure(kind, wanted, found, seen=f"at {node.label!r}", message=message, change=change, at=node.label)
 
@@ -95,7 +106,7 @@ def _input_name(operation: NodePattern, node: Node, place: int) -> str:
     return f"{place} ({formal.name!r})" if formal is not None else str(place)
 
 
-def left_out(operation: NodePattern, node: Node, place: int) -> MatchFailure:
+def left_out(state: MatchState, operation: NodePattern, node: Node, place: int) -> MatchFailure:
     wanted = f"input {_input_name(operation, node, place)} of {qualified_op(operation)}"
     return _of(node, "missing optional", wanted, "none")
 
@@ -106,7 +117,7 @@ def one_too_many(state: MatchState, operation: NodePattern, node: Node, place: i
     return _of(node, "missing optional", wanted, found, change=f"leave out input {which} of {node.label}")
 
 
-def too_many(operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> MatchFailure:
+def too_many(state: MatchState, operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> MatchFailure:
     label, count = qualified_op(operation), len(operation.inputs)
     which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
     message = (
@@ -115,42 +126,48 @@ def too_many(operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> Mat
     return _of(node, "missing optional", f"{count} inputs of {label}", found=f"{len(inputs)} inputs", message=message)
 
 
-def other_rest(node: Node, name: str) -> MatchFailure:
+def other_rest(state: MatchState, node: Node, name: str) -> MatchFailure:
     return _of(node, "operand", f"the inputs that *{name} stands for again", "others")
 
 
-def raises(operation: NodePattern, rank: int) -> MatchFailure:
+def raises(state: MatchState, operation: NodePattern, rank: int) -> MatchFailure:
     message = f"a constant of rank {rank} may raise the rank of {qualified_op(operation)}'s result"
     return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", message=message)
 
 
 def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any) -> MatchFailure:
-    """An attribute has another value.  wanted: None for a tensor instead of an attribute."""
-    if wanted is None:
-        message = f"{name} is an attribute at this opset, wanted a tensor"
-        return MatchFailure(
-            "operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", message=message
-        )
+    """An attribute has another value."""
     change = suggest_attribute(state, node, name, wanted)
     return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
 
 
-def referred(node: Node, name: str) -> MatchFailure:
+def not_a_tensor(state: MatchState, node: Node, name: str) -> MatchFailure:
+    """An attribute in place of a tensor."""
+    message = f"{name} is an attribute at this opset, wanted a tensor"
+    return MatchFailure("operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", message=message)
+
+
+def referred(state: MatchState, node: Node, name: str) -> MatchFailure:
     message = f"attribute {name} of {node.label!r} is a reference to the function's own"
     return _of(node, "attribute", f"a value of {name}", found="a reference", message=message)
 
 
 def different(
-    state: MatchState, operation: NodePattern, node: Node, found: NodeDifference, reader: str
+    state: MatchState, operation: NodePattern, node: Node, differences: Sequence[NodeDifference]
 ) -> MatchFailure:
-    """A difference in words."""
+    """The differences of a node as one failure."""
+    first, *more = [_difference(state, operation, node, found) for found in differences]
+    return replace(first, message="; ".join(item.sentence for item in (first, *more)), change="") if more else first
+
+
+def _difference(state: MatchState, operation: NodePattern, node: Node, found: NodeDifference) -> MatchFailure:
     how, name, wanted, value = found
     if how == "outputs":
         return _of(node, "operand", f"{wanted} outputs", str(value))
     if how == "reference":
-        return referred(node, name)
+        return referred(state, node, name)
     if how == "again":
-        return another_number(name, wanted, value, reader)
+        return another_number(state, name, wanted, value)
     if how == "value":
         return other_parameter(state, node, name, wanted=wanted, found=value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
@@ -159,46 +176,60 @@ def different(
     return _of(node, "attribute", f"{name} at its default", found=text, message=message, change=change)
 
 
-def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> MatchFailure:
+def another(state: MatchState, key: str, held: Any, name: str) -> MatchFailure:
     """A variable is bound to another tensor."""
     wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
     what, seen = describe_tensor_parts(state, name)
     message = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
-    return MatchFailure("operand", f"{key!r} again", what, seen=seen, message=message, at=reader)
+    return MatchFailure("operand", f"{key!r} again", what, seen=seen, message=message, at=_reader(state))
 
 
-def another_number(key: str, held: Any, number: Any, reader: str) -> MatchFailure:
+def another_number(state: MatchState, key: str, held: Any, number: Any) -> MatchFailure:
     """A name is bound to another number."""
     wanted = held[0] if isinstance(held, tuple) and len(held) == 1 else held
-    return MatchFailure("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=reader)
+    return MatchFailure("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=_reader(state))
 
 
-def no_constant(state: MatchState, key: str, name: str, reader: str) -> MatchFailure:
-    return MatchFailure("operand", f"a constant for {key!r}", *describe_tensor_parts(state, name), at=reader)
+def no_constant(state: MatchState, key: str, name: str) -> MatchFailure:
+    return MatchFailure("operand", f"a constant for {key!r}", *describe_tensor_parts(state, name), at=_reader(state))
 
 
-def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, name: str) -> tuple[MatchFailure, bool]:
-    """Another constant than required, or none, and whether everything else may match."""
+def _reader(state: MatchState) -> str:
+    """The reader of a variable that failed: the last matched node, since a variable has no line in the pattern."""
+    return state.nodes[-1].label if state.nodes else ""
+
+
+def another_value(state: MatchState, literal: LiteralValue, name: str) -> MatchFailure:
+    """Another constant than required, or none."""
     is_number = literal.value.size == 1 and literal.value.dtype.kind in "biuf"
     text = f"{float(literal.value.reshape(-1)[0]):.10g}" if is_number else str(literal.value.tolist())
     what, seen = describe_tensor_parts(state, name)
-    value = state.index.constants.get(state.scope, name)
-    is_alike = value is not None and (
-        value.array.shape == literal.value.shape or value.array.size == literal.value.size == 1
-    )
+    value, is_alike = state.constant(name), has_size_of(state, name, literal)
     kind: FailureKind = "value" if value is not None else "operand"
     array = None
     if value is not None and is_alike and value.array.dtype.kind in "iu":
         array = np.asarray(literal.value).astype(value.array.dtype).reshape(value.array.shape)
-    change, at = (suggest_value(state, nodes, name, value=text, array=array), name) if is_alike else ("", "")
-    return MatchFailure(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
+    change, at = (suggest_value(state, name, value=text, array=array), name) if is_alike else ("", "")
+    return MatchFailure(kind, f"the constant {text}", what, seen, change=change, at=at)
 
 
-def no_output(compiled: CompiledPattern, place: int) -> MatchFailure:
+def no_output(state: MatchState, compiled: CompiledPattern, place: int) -> MatchFailure:
     """No tensor can be a further output of a pattern."""
     by = " or ".join(sorted(compiled.output_ops[place] or ())) or "any op"
     wanted = f"output {place} of the pattern, made by {by}"
     return MatchFailure("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
+
+
+def too_ambiguous(state: MatchState) -> MatchFailure:
+    """The search was given up."""
+    message = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
+    return MatchFailure("limit", "a chain of fewer operands", "too many", message=message)
+
+
+OF_OPERATIONS = (wrong_op, other_output, different, other_parameter, referred, not_a_tensor, raises)
+OF_INPUTS = (left_out, one_too_many, too_many, other_rest)
+OF_VALUES = (another, another_number, another_value, no_constant, no_form)
+REPORTED = (*OF_OPERATIONS, *OF_INPUTS, *OF_VALUES, no_output, too_ambiguous)
 
 
 def removal_failures(

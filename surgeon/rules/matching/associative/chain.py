@@ -8,11 +8,11 @@ from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.associative.flattening import DIVISIONS, NEGATIONS, OPERAND_SIGNS, PRODUCT, SUM
+from surgeon.rules.matching.listener import Continuation, PatternLine
 from surgeon.rules.matching.match_state import MatchState, default_rtol
 from surgeon.rules.matching.pattern import Value
 
 CANCELS = 100.0
-Continuation = Callable[[], bool]
 Matcher = Callable[[MatchState, str, Continuation], bool]
 
 
@@ -66,8 +66,8 @@ class Chain:
     """Relative tolerance of `number`; None: the default of its dtype."""
     capture: str | None
     """Capture name that binds the number instead."""
-    key: int
-    """Id of the pattern's operation."""
+    line: PatternLine
+    """The pattern's operation."""
     is_division: bool = False
     """Whether it is a single Div, which integers allow only in this form."""
     identities: frozenset[str] = frozenset()
@@ -88,6 +88,12 @@ def find_producer(state: MatchState, name: str, ops: frozenset[str], passed: lis
         name = node.inputs[0]
         node = state.producers.get(name)
     return node
+
+
+def is_same_op_other_domain(chain: Chain, node: Node) -> bool:
+    """Whether a node has an op of the chain, but another domain."""
+    op = split_op(node.op)[1]
+    return node.op not in chain.family and op in chain.family and len(node.inputs) == len(OPERAND_SIGNS[op])
 
 
 def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
@@ -127,7 +133,7 @@ def divides_as_floats(
     """Integer division is not a multiplication; sums and products wrap in the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
-    if chain.is_division and len(leaves) + constants == 2 and state.node_of_pattern[chain.key].op in DIVISIONS:
+    if chain.is_division and len(leaves) + constants == 2 and state.node_of_pattern[chain.line.key].op in DIVISIONS:
         return True
     return any(state.is_float(name) for name, _ in leaves)
 
