@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 from onnx import ModelProto, numpy_helper
 
+from surgeon.cli.command_group import CommandGroup
 from surgeon.cli.commands.compare import compare as command
-from surgeon.cli.options import CommandGroup
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.compare import compare

@@ -88,5 +88,5 @@ def test_every_edit_has_words_for_each_field(kind):
 
 def test_no_source_is_read_to_import_edits():
     """Only who asks for a manual waits for the parser."""
-    code = "import surgeon.edits, surgeon.declarations as d; print(d._tree.cache_info().misses)"
+    code = "import surgeon.edits, surgeon.declarations as d; print(d._statement.cache_info().misses)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "0\n"

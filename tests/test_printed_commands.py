@@ -600,7 +600,7 @@ CASES = [
 ]
 ELSEWHERE = {
     "surgeon.targets.tensorrt.size_advice.next_steps",
-    "surgeon.cli.options._defect",
+    "surgeon.cli.command_group._defect",
     "surgeon.targets.tensorrt.parser_findings._helps",
     "surgeon.targets.tensorrt.parser_findings._commands",
     "surgeon.runtime.tensorrt.engine.__init__",
@@ -647,7 +647,7 @@ def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPat
     onnx.save(onnx.parser.parse_model(RELU), "in.onnx")
     with recorded() as made:
         said = run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu")
-    (printed,) = made["surgeon.cli.options._defect"]
+    (printed,) = made["surgeon.cli.command_group._defect"]
     assert said.stderr.endswith(f"{printed}\n")
     shown = run(*shlex.split(printed)[1:])
     assert isinstance(shown.exception, ValueError)

@@ -8,7 +8,7 @@
 
 import click
 
-from surgeon.cli.options import TRACEBACK, CommandGroup
+from surgeon.cli.command_group import TRACEBACK, CommandGroup
 
 
 def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
@@ -38,8 +38,41 @@ def main() -> None:
     """
 
 
-_COMMANDS = (
-    "append", "bench", "capture", "check", "compare", "convert", "diff", "draw", "edit", "explain", "extract", "insert",
-    "inspect", "learn", "merge", "new", "prepend", "record", "rewrite", "rules", "run", "split", "upgrade", "view",
-)
-main.lazy_commands |= {name: f"surgeon.cli.commands.{name}" for name in _COMMANDS}
+main.summaries = {
+    "Look": {
+        "inspect": "Show what is in a model.",
+        "view": "Open a model in the viewer, in a browser.",
+        "draw": "Draw a model, or a part of it, as an SVG file.",
+        "diff": "Say how two models differ, node by node.",
+    },
+    "Optimise": {
+        "rewrite": "Replace what rules recognise, prove it, and write.",
+        "convert": "Convert a model to float16, bfloat16 or another dtype.",
+        "upgrade": "Raise the opset without changing what any node means.",
+        "bench": "Measure how long models take, compared with each other.",
+    },
+    "Verify": {
+        "check": "Say what keeps a model from running on a target.",
+        "compare": "Run two models side by side and compare their outputs.",
+        "explain": "Say why rules do not fire.",
+    },
+    "Edit": {
+        "edit": "Change a whole model: names, sizes, inputs and outputs.",
+        "extract": "Cut a part out of a model, between tensors.",
+        "split": "Cut a model into parts that follow each other.",
+        "merge": "Make two models one.",
+        "insert": "Put one node in the place of all between two cuts.",
+        "prepend": "Put image preprocessing in front of a model.",
+        "append": "Append post-processing: argmax, softmax, top-k, NMS.",
+    },
+    "Rules": {
+        "rules": "List the rules, print the manual of one, or prove it.",
+        "new": "Write files to begin with.",
+        "capture": "Write a rule from what lies between two cuts of a model.",
+        "learn": "Learn a pattern from a torch module, or from models.",
+    },
+    "Automate": {
+        "run": "Run a recipe: edits and rules in order.",
+        "record": "Write a command line as a recipe.",
+    },
+}

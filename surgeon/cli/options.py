@@ -1,380 +1,315 @@
-"""Shared by all commands: errors as one sentence with an exit code, and common options."""
+"""Commands whose options are derived from the functions and types that take their values.
 
+An option has the name, the type, the default and the words of a parameter.  `SPELLINGS` adds what a type cannot say.
+"""
+
+import ast
 import functools
-import importlib
+import operator
 import os
-import signal
-import sys
-import threading
-import traceback
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from inspect import cleandoc
+from typing import Any, NamedTuple
 
 import click
 
-from surgeon.cli.command_suggestions import extra_argument_hint, unknown_command
-from surgeon.cli.watchdog import watch
-from surgeon.display.terminal.console import make_printable
-from surgeon.display.terminal.sanitise import sanitise
-from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
-from surgeon.printed_commands import with_traceback
-from surgeon.runtime.processes.fork import allow_fork
-from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, RUNTIMES, TENSORRT
+from surgeon.cli.param_types import BYTES, NAMED_NUMBER, NAMED_SIZES, OPSET, VARIABLE, ParsedType, TargetName
+from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased
 
-Sizes = tuple[int, int, int]
-"""The minimum, optimum and maximum of a dimension."""
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+CHECK_OPTIONS = ("surgeon.proof.check_options", "CheckOptions")
+_GROUPS = "surgeon.cli.option_groups"
+SECTIONS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "Options": (),
+    "Checks": ((_GROUPS, "Checks"), CHECK_OPTIONS),
+    "Files": ((_GROUPS, "Files"),),
+    "Output": ((_GROUPS, "Output"),),
+}
+"""The sections of a command's help, with the types that declare their options."""
+MODELS = ("source", "original", "other", "first", "second")
+"""Parameters that are models, whose names may be at fault."""
 
-CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
-TYPED = "surgeon.typed"  # in a context's meta: the command line
-TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
-
-
-class Terminated(BaseException):
-    """A signal asked the process to end; the stack unwinds and cleans up.  number: of the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+_IN_PYTHON = re.compile(r" *\bIn Python,[^.]*\.")
 
 
-def raise_on_termination() -> None:
-    """Make SIGTERM and SIGHUP raise Terminated, as SIGINT raises KeyboardInterrupt, unless they are ignored (nohup)."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+class Spelling(NamedTuple):
+    """What the type of a parameter does not say of its option."""
 
-    def end(number: int, _: object) -> NoReturn:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
-        raise Terminated(number)
+    flags: str = ""
+    """Its flags, separated by spaces; "" for its name with dashes."""
+    metavar: str | None = None
+    """The placeholder of its value."""
+    type: Any = None
+    """The type of a value that click parses."""
+    multiple: bool | None = None
+    """Whether it may be repeated."""
+    default: Any = None
+    """A default in place of the parameter's, or REQUIRED; OPTIONAL for a parameter without one that may be absent."""
 
-    for number in numbers:
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, end)
+
+OPTIONAL = object()
+"""The default of an option that may be absent, although its parameter has no default."""
+SPELLINGS: Mapping[str, Spelling] = {
+    "as_json": Spelling("--json"),
+    "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
+    "baseline": Spelling(metavar="FILE"),
+    "custom_ops": Spelling(metavar="LIB"),
+    "dims": Spelling("--dim"),
+    "engine": Spelling(metavar="NAME"),
+    "ep": Spelling(metavar="NAME"),
+    "from_": Spelling("--from", "DTYPE"),
+    "froms": Spelling("--from", "NAMES", str, multiple=False, default=OPTIONAL),
+    "inline": Spelling(metavar="NAMES"),
+    "inputs": Spelling(metavar="PATH"),
+    "jobs": Spelling("--jobs -j", "N"),
+    "keep": Spelling(metavar="WHAT"),
+    "layers": Spelling("--compare-layers"),
+    "max_error": Spelling(metavar="X"),
+    "model_memory": Spelling(type=BYTES),
+    "model_time": Spelling(metavar="SECONDS"),
+    "only": Spelling(metavar="PATTERN"),
+    "opset": Spelling(metavar="N"),
+    "over": Spelling(metavar="MODELS"),
+    "parts": Spelling(metavar="N"),
+    "plugins": Spelling("--plugin", "OP=PLUGIN[:VERSION]"),
+    "proof_time": Spelling(metavar="SECONDS"),
+    "quiet": Spelling("--quiet -q"),
+    "report_path": Spelling("--report", "FILE"),
+    "rows": Spelling(metavar="FILE"),
+    "rules": Spelling("--rules -r", "NAMES"),
+    "run_time": Spelling(metavar="SECONDS"),
+    "runtime": Spelling("--with"),
+    "skip": Spelling(metavar="PATTERN"),
+    "target": Spelling(type=TargetName()),
+    "tos": Spelling("--to", "NAMES", str, multiple=False, default=OPTIONAL),
+    "upgrade": Spelling(metavar="auto|N", type=OPSET),
+    "variables": Spelling("--set", type=VARIABLE, multiple=True),
+    "verbose": Spelling("--verbose -v"),
+}
 
 
-class CommandGroup(click.Group):
-    """A group whose commands turn errors into one sentence and an exit code.
+class DerivedOption(click.Option):
+    """An option of a parameter."""
 
-    lazy_commands: the modules of commands that are imported on first use, by name.
+    section: str
+    """Its section in the command's help."""
+    convert: Callable[[Any], Any] | None
+    """Makes the parameter's value of click's, if they differ."""
+
+
+class DerivedCommand(click.Command):
+    """A command whose help lists its options by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section."""
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+        for item in self.get_params(ctx):
+            record = item.get_help_record(ctx) if isinstance(item, click.Option) else None
+            if record is not None:
+                rows[getattr(item, "section", "Options")].append(record)
+        for title, known in rows.items():
+            if known:
+                with formatter.section(title):
+                    formatter.write_dl(known)
+
+
+def derived_command(
+    of: str = "",
+    positional: Mapping[str, str] | None = None,
+    *,
+    without: str = "",
+    shared: str = "",
+    cls: type[click.Command] = DerivedCommand,
+    **spelled: Spelling,
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function; its options are the parameters of public functions, and its own.
+
+    of: the public functions (`compare`) or types (`module:Name`), separated by spaces.  positional: the placeholders of
+    positional arguments by parameter: "IN", "[OUT]" for one that may be absent, "OUT..." for several.  without:
+    parameters that are not options.  shared: further options of `SECTIONS`.  spelled: differences from `SPELLINGS`.  A
+    parameter `options` stands for the options of checks.
     """
 
-    def __init__(self, *rest: Any, **keywords: Any) -> None:
-        super().__init__(*rest, **keywords)
-        self.lazy_commands: dict[str, str] = {}
+    def decorate(function: Callable[..., None]) -> click.Command:
+        own = {item.name: item for item in declared(function.__module__, function.__name__)}
+        words = argument_docs(cleandoc(function.__doc__ or ""))
+        own |= {name: _shared()[name] for name in shared.split()}
+        known = _parameters(of, own, words, {*without.split(), *(positional or ())})
+        given = [_argument(name, metavar, spelled.get(name)) for name, metavar in (positional or {}).items()]
+        options = [_option(item, spelled.get(item.name)) for item in known]
+        takes_checks = any(item.name == "options" for name in of.split() for item in _declarations(name))
+        checks = {item.name for item in known if takes_checks and item.module == CHECK_OPTIONS[0]}
+        text = re.sub(r"\n+ *Args:\n(?: {8}.*\n|\n)*", "\n", function.__doc__ or "")
+        callback = _callback(function, options, checks)
+        return cls(function.__name__, callback=callback, params=[*given, *options], help=text)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record the command line for report pages."""
-        ctx.meta[TYPED] = ("surgeon", *args)
-        return super().parse_args(ctx, args)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, sorted."""
-        return sorted({*super().list_commands(ctx), *self.lazy_commands})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, None for an unknown name."""
-        if cmd_name in self.lazy_commands:
-            self.add_command(getattr(importlib.import_module(self.lazy_commands.pop(cmd_name)), cmd_name))
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the command line; an unknown name is an error with suggestions."""
-        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
-        return super().resolve_command(ctx, args)
-
-    def main(self, args: Any = None, *rest: Any, **keywords: Any) -> Any:
-        """Run the program; as a process (without arguments given) it exits here."""
-        if args is not None:
-            return super().main(args, *rest, **keywords)
-        make_printable(sys.stdout, sys.stderr)
-        allow_fork()
-        code: Any = 0
-        try:
-            raise_on_termination()
-            watch()
-            super().main(args, *rest, **keywords)
-        except SystemExit as end:
-            code = end.code
-        except Terminated as end:
-            click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
-            code = 128 + end.number  # as a shell reports it
-        if "surgeon.runtime.processes.worker" in sys.modules:
-            sys.modules["surgeon.runtime.processes.worker"].stop()  # nothing else waits for the workers
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except ExpectationUnmet as error:
-            _leave(ctx, str(error), UNEXPECTED)
-        except CheckFailed as error:
-            _leave(ctx, str(error), CHECK_FAILED)
-        except SurgeonError as error:
-            _leave(ctx, str(error), BAD_INPUT)
-        except MemoryError:
-            _leave(ctx, "Memory ran out; close other programs or use a larger machine.", BAD_INPUT)
-        except BrokenPipeError:
-            # The reader closed the pipe: exit as after SIGPIPE, without an error from Python's last flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(BROKEN_PIPE)
-        except OSError as error:
-            if lacks_temporary(error):
-                _leave(ctx, NO_TEMPORARY, BAD_INPUT)
-            place = f"{error.filename}: " if error.filename else ""
-            _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            ctx.exit(INTERRUPTED)
-        except click.UsageError as error:
-            hint = extra_argument_hint(error.message, error.ctx)
-            if hint is None:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", error.ctx) from None
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Exception as error:  # the last resort: one sentence instead of a traceback
-            if ctx.meta.get(TRACEBACK):
-                raise
-            _leave(ctx, _defect(error), DEFECT)
-        return result
+    return decorate
 
 
-def typed() -> str:
-    """The command line of the running command."""
-    import shlex  # imported here: few runs need it
+def _parameters(of: str, own: Mapping[str, Declared], words: Mapping[str, str], left: set[str]) -> list[Declared]:
+    """The parameters that are options: those of functions and types, then those of the command itself.
 
-    return shlex.join(click.get_current_context().meta.get(TYPED, ()))
+    The first that declares a type and a default counts, and the words of a section, or the command's own.
+    """
+    found: dict[str, Declared] = {}
+    for item in (item for name in of.split() for item in _declarations(name)):
+        for part in declared(*CHECK_OPTIONS) if item.name == "options" else [item]:
+            found.setdefault(part.name, part)
+    shared = _shared()
+    for name, item in own.items():
+        if name != "options":
+            known = found.get(name) or shared.get(name) or item
+            found[name] = known if item.default is REQUIRED else item._replace(words=item.words or known.words)
+    return [
+        item._replace(words=_words(item, shared[name].words if name in shared else words.get(name) or item.words))
+        for name, item in found.items()
+        if name not in left
+    ]
 
 
-def _defect(error: Exception) -> str:
-    """The message for an unexpected exception, with the last function of surgeon in its traceback."""
-    walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    own = [frame for frame in walked if frame.f_globals.get("__name__", "").startswith(__package__.partition(".")[0])]
-    code = (own or walked)[-1].f_code
-    what = f"{type(error).__name__}: {error}".partition("\n")[0]
-    return (
-        f"This is a defect of surgeon: {what} (in {code.co_name}); nothing more was written.  Please report it with "
-        f"what this prints: {with_traceback(click.get_current_context().find_root().meta.get(TYPED, ()))}"
+def _shared() -> Mapping[str, Declared]:
+    """The options of all sections by name."""
+    return {item.name: item for kinds in SECTIONS.values() for kind in kinds for item in declared(*kind)}
+
+
+def _declarations(name: str) -> Sequence[Declared]:
+    """The parameters of a public function, or the fields of a type that is named with its module."""
+    module, _, kind = name.rpartition(":")
+    return declared(module or "surgeon", kind)
+
+
+def _words(item: Declared, words: str) -> str:
+    """The words of an option, without sentences for Python; those of `rewrite` for "as for `rewrite`"."""
+    there = re.search(r"^as for `(\w+)`", words)
+    if there is not None:
+        words = next(other.words for other in _declarations(there[1]) if other.name == item.name)
+    words = " ".join(_IN_PYTHON.sub("", words.replace("`", "")).split())
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def _option(item: Declared, spelled: Spelling | None) -> DerivedOption:
+    """The option of a parameter."""
+    spelling = _spelling(item.name, spelled)
+    kind, multiple = (spelling.type, False) if spelling.type is not None else _kind(item)
+    multiple = multiple if spelling.multiple is None else spelling.multiple
+    default = item.default if spelling.default is None else spelling.default
+    is_flag, required = kind is bool, default is REQUIRED
+    negated = is_flag and default is True
+    is_text = kind is str and not multiple
+    is_unset = default in (REQUIRED, OPTIONAL, () if is_text else "" if isinstance(kind, click.Choice) else OPTIONAL)
+    flags = spelling.flags or f"--{'no-' * negated}{item.name.strip('_').replace('_', '-')}"
+    is_check = item.name == "check" and isinstance(kind, click.Choice)
+    words = _for_choices(item.words, kind.choices) if is_check else item.words
+    option = DerivedOption(
+        [*flags.split(), item.name],
+        type=None if is_flag else kind,
+        is_flag=is_flag,
+        multiple=multiple,
+        required=required,
+        default=False if is_flag else None if is_unset else default,
+        show_default=not is_flag and not is_unset and default not in (None, "", ()),
+        metavar=spelling.metavar,
+        help=f"{words.rstrip('.')}; repeatable." if multiple else words,
     )
+    is_mapping = kind in (NAMED_NUMBER, NAMED_SIZES, VARIABLE)
+    option.convert = dict if is_mapping else operator.not_ if negated else None
+    option.section = next((title for title, kinds in SECTIONS.items() if _is_in(item.name, kinds)), "Options")
+    return option
 
 
-def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
-    click.echo(f"Error: {sanitise(sentence)}", err=True)
-    ctx.exit(code)
+def _is_in(name: str, kinds: Iterable[tuple[str, str]]) -> bool:
+    return any(item.name == name for kind in kinds for item in declared(*kind))
 
 
-def explain_invalid_names(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Explain errors in a model with names that are not UTF-8, which protobuf returns as bytes.
+def _spelling(name: str, spelled: Spelling | None) -> Spelling:
+    """The spelling of an option in one command."""
+    usual = SPELLINGS.get(name, Spelling())
+    if spelled is None:
+        return usual
+    return usual._replace(**{part: value for part, value in spelled._asdict().items() if value not in (None, "")})
 
-    The model is `source`, and for two models also `second`.  Checking all names first would be slow, so they are
-    checked
-    after an error.
+
+def _for_choices(words: str, choices: Sequence[str]) -> str:
+    """The words of a choice, without parts for values that a command does not have: "model: ...; none: ..."."""
+    parts = [part.rstrip(".") for part in words.split("; ")]
+    return f"{'; '.join(part for part in parts if part.partition(':')[0].lower() in choices)}."
+
+
+def _kind(item: Declared) -> tuple[Any, bool]:
+    """The type of a value for click, and whether there may be several."""
+    kinds = {
+        ast.unparse(member.value) if isinstance(member, ast.Subscript) else ast.unparse(member): member
+        for member in unaliased(item.annotation, item.module)
+    }
+    for name, member in kinds.items():
+        match name, member:
+            case "Literal", ast.Subscript(slice=choices):
+                return click.Choice([one for one in _texts(choices) if one]), False
+            case (("Sequence" | "Iterable" | "tuple"), ast.Subscript(slice=of)):
+                kind, _ = _kind(item._replace(annotation=of.elts[0] if isinstance(of, ast.Tuple) else of))
+                return str if isinstance(kind, ParsedType) else kind, True
+    if "Mapping" in kinds:
+        is_number = ast.unparse(kinds["Mapping"]).endswith(", int]")
+        return NAMED_NUMBER if is_number else NAMED_SIZES, True
+    return next((kind for kind in (bool, str, float, int) if kind.__name__ in kinds), str), False
+
+
+def _texts(choices: ast.expr) -> Sequence[str]:
+    """The values of a Literal."""
+    found = ast.literal_eval(choices)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _argument(name: str, metavar: str, spelled: Spelling | None) -> click.Argument:
+    """The positional argument of a parameter."""
+    plain = metavar.strip("[]")
+    kind = None if spelled is None else spelled.type
+    several = plain.endswith("...")
+    return click.Argument([name], required=plain == metavar, nargs=-1 if several else 1, metavar=metavar, type=kind)
+
+
+def _callback(
+    function: Callable[..., None],
+    options: Sequence[DerivedOption],
+    checks: Collection[str],
+) -> Callable[..., None]:
+    """The function of a command, which gets values as its parameters want them.
+
+    checks: the options that become one value `options`.
     """
+    conversions = {str(item.name): item.convert for item in options if item.convert is not None}
 
-    @functools.wraps(command)
-    def run(source: str, **keywords: Any) -> Any:
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        values = given | {name: convert(given[name]) for name, convert in conversions.items()}
+        if checks:
+            from surgeon.proof.check_options import CheckOptions
+
+            values["options"] = CheckOptions(**{name: values.pop(name) for name in checks})
+            if values["check"] != "none" and not values.get("dry_run"):
+                # Imported here: other commands do not need numpy.
+                from surgeon.runtime.processes.worker_pool import prefork_workers
+
+                prefork_workers(values["options"].jobs if "jobs" in checks else 1)
         try:
-            return command(source, **keywords)
+            function(**values)
+        except click.exceptions.Exit:
+            raise
         except (AttributeError, TypeError, ValueError, RuntimeError):  # RuntimeError from a child process
-            from surgeon.file.model import Model
-
-            for path in filter(None, (source, keywords.get("second"))):
-                with Model.open(path) as model:
-                    model.check_names()
+            _check_names(values.get(name) for name in MODELS)
             raise
 
     return run
 
 
-class NameAndNumber(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """NAME=NUMBER."""
+def _check_names(paths: Iterable[Any]) -> None:
+    """Raise an error for names in models that are not UTF-8, which protobuf returns as bytes.
 
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Return the name and the number."""
-        if isinstance(value, tuple):
-            return value
-        name, _, number = str(value).rpartition("=")
-        if not name or not number.strip().isdecimal():
-            self.fail(f"{value!r} is not of the form NAME=NUMBER", param, ctx)
-        return name.strip(), int(number)
-
-
-class NameAndSizeRange(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """NAME=NUMBER, or NAME=LEAST:BEST:LARGEST."""
-
-    name = "NAME=N[:N:N]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | Sizes]:
-        """Return the name, and one number or three."""
-        if isinstance(value, tuple):
-            return value
-        name, _, sizes = str(value).rpartition("=")
-        numbers = [text.strip() for text in sizes.split(":")]
-        if not name or len(numbers) not in (1, 3) or not all(text.isdecimal() for text in numbers):
-            self.fail(f"{value!r} is not of the form NAME=NUMBER or NAME=LEAST:BEST:LARGEST", param, ctx)
-        found = list(map(int, numbers))
-        return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
-
-
-class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """auto, none, or the number of an opset."""
-
-    name = "auto|N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the number, or the word."""
-        if isinstance(value, int):
-            return value
-        if value in ("auto", "none"):
-            return str(value)
-        if not str(value).isdecimal():
-            self.fail(f"{value!r} is neither auto, none nor the number of an opset", param, ctx)
-        return int(value)
-
-
-def check_and_output_options(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
-    """Add the options of every command that checks and writes a model; the check's options become one `options`.
-
-    checks: the choices of `--check`, the default first.  dim: the name of the option for sizes in the check.  layers:
-    whether inner tensors can be compared.
+    Checking all names before the work would be slow.
     """
-    return lambda command: _with_options(command, checks, dim, layers)
+    from surgeon.file.model import Model
 
-
-def _with_options(command: Callable[..., Any], checks: Sequence[str], dim: str, layers: bool) -> Callable[..., Any]:
-    meaning = {
-        "sites": "sites: prove every rewritten site on its own",
-        "model": "model: run both whole models under ONNX Runtime and compare",
-        "auto": "auto: the same, where it does not follow from the nodes, which are the original's own",
-    }
-    check_help = "; ".join(meaning[name] for name in sorted(checks, reverse=True) if name in meaning)
-    check_help += "; or both" * ("both" in checks)
-    options: tuple[Decorator, ...] = (
-        click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{check_help}."),
-        click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
-        *check_options(dim, layers),
-        *(_proof_options() if "sites" in checks else ()),
-        click.option(
-            "--external-data",
-            type=click.Choice(["auto", "share", "copy", "inline"]),
-            default="auto",
-            show_default=True,
-            help="Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the "
-            "folder of IN they are shared. share: refuse other folders.",
-        ),
-        click.option("--force", is_flag=True, help="Overwrite what is no model, or a data file of other content."),
-        click.option("--quiet", "-q", is_flag=True, help="Print errors only, and what could not be proved."),
-    )
-
-    @functools.wraps(command)
-    def run(
-        dims: Sequence[tuple[str, int]],
-        seed: int,
-        custom_ops: Sequence[str],
-        rtol: float | None,
-        atol: float | None,
-        inputs: Sequence[str],
-        **keywords: Any,
-    ) -> Any:
-        from surgeon.proof.check_options import CheckOptions
-
-        if keywords["check"] != "none" and not keywords.get("dry_run"):
-            # Imported here: other commands do not need numpy.
-            from surgeon.runtime.processes.worker_pool import prefork_workers
-
-            prefork_workers(keywords.get("jobs", 1))
-        limits = {name: keywords.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in keywords}
-        options = CheckOptions(dict(dims), seed, custom_ops, rtol=rtol, atol=atol, inputs=inputs, **limits)
-        return command(options=options, **keywords)
-
-    decorated: Callable[..., Any] = run
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
-
-
-def _proof_options() -> tuple[Decorator, ...]:
-    """The limits of proofs."""
-    return (
-        click.option(
-            "--proof-time",
-            type=float,
-            default=10.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Processor time that the proof of one site may take; beyond, it is unproved.",
-        ),
-        click.option(
-            "--jobs",
-            "-j",
-            type=int,
-            metavar="N",
-            help="Proofs to make at once.  [default: as many as there are cores, at most 4]",
-        ),
-    )
-
-
-_LAYERS: Decorator = click.option(
-    "--compare-layers", "layers", is_flag=True, help="Compare inner tensors of the whole models too."
-)
-run_time: Decorator = click.option(
-    "--run-time",
-    type=float,
-    default=DEFAULT_TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    help="Processor time that one run of a whole model may take; beyond it nothing is told of it.",
-)
-
-
-def runtime_option(what: str) -> Decorator:
-    """The option that chooses ONNX Runtime or TensorRT.  what: the models, for the help text."""
-    return click.option(
-        "--with",
-        "runtime",
-        type=click.Choice(RUNTIMES),
-        default=RUNTIMES[0],
-        show_default=True,
-        help=f"What runs {what}; {TENSORRT} needs a GPU of NVIDIA's.",
-    )
-
-
-def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, ...]:
-    """The options of a check: inputs, ops, tolerances.  dim: the name of the option for sizes.
-
-    layers: whether inner tensors can be compared.
-    """
-    return (
-        click.option(
-            dim, "dims", type=NameAndNumber(), multiple=True, help="Size of a named dimension in the check; repeatable."
-        ),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
-        click.option(
-            "--inputs",
-            multiple=True,
-            metavar="PATH",
-            help="Your own data for the check of the whole model: an .npz file, or a folder of them; repeatable.",
-        ),
-        *((_LAYERS,) if layers else ()),
-        click.option(
-            "--custom-ops",
-            multiple=True,
-            metavar="LIB",
-            help="Library of custom ops for ONNX Runtime, or a Python file that implements ops in numpy; repeatable.",
-        ),
-        click.option("--rtol", type=float, help="Relative tolerance in place of the dtype's own."),
-        click.option("--atol", type=float, help="Absolute tolerance in place of the dtype's own."),
-        run_time,
-    )
+    for path in paths:
+        if isinstance(path, str) and os.path.isfile(path):
+            with Model.open(path) as model:
+                model.check_names()

@@ -1,5 +1,6 @@
-"""The name of a target as an argument; installed targets are searched only if it is not one of surgeon's own."""
+"""Types of options: targets, sizes, opsets, variables, bytes and numbers."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,10 +8,15 @@ import click
 
 from surgeon.target_registry import OWN, names, target_of
 
+Sizes = tuple[int, int, int]
+"""The minimum, optimum and maximum of a dimension."""
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
 if TYPE_CHECKING:
     Names = click.Choice[str]
+    ParamType = click.ParamType[Any]
 else:
-    Names = click.Choice  # not generic before click 8.2
+    Names, ParamType = click.Choice, click.ParamType  # not generic before click 8.2 and 8.4
 
 
 class TargetName(Names):
@@ -35,3 +41,76 @@ class TargetName(Names):
         if value not in OWN and value in names():
             target_of(value)
         return str(super().convert(value, param, ctx))
+
+
+class ParsedType(ParamType):
+    """A type of options whose text a function parses; it raises ValueError with a sentence for what it refuses."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of a text; defaults are values already."""
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _named_number(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.strip().isdecimal():
+        raise ValueError(f"{text!r} is not of the form NAME=NUMBER")
+    return name.strip(), int(number)
+
+
+def _named_sizes(text: str) -> tuple[str, int | Sizes]:
+    name, _, sizes = text.rpartition("=")
+    numbers = [part.strip() for part in sizes.split(":")]
+    if not name or len(numbers) not in (1, 3) or not all(part.isdecimal() for part in numbers):
+        raise ValueError(f"{text!r} is not of the form NAME=NUMBER or NAME=LEAST:BEST:LARGEST")
+    found = list(map(int, numbers))
+    return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
+
+
+def _opset(text: str) -> int | str:
+    if text in ("auto", "none"):
+        return text
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is neither auto, none nor the number of an opset")
+    return int(text)
+
+
+def _variable(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
+    for kind in (int, float):
+        try:
+            return name.strip(), kind(value)
+        except ValueError:
+            continue
+    return name.strip(), value
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form 0.485,0.456,0.406") from None
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write 500MB, 4GB or 4GiB")
+    unit = _UNITS[found[2]]
+    return int(float(found[1]) * (unit if not found[3] else 1 << 10 * list(_UNITS).index(found[2])))
+
+
+NAMED_NUMBER = ParsedType("NAME=N", _named_number)
+NAMED_SIZES = ParsedType("NAME=N[:N:N]", _named_sizes)
+OPSET = ParsedType("auto|N", _opset)
+VARIABLE = ParsedType("NAME=VALUE", _variable)
+NUMBERS = ParsedType("A,B,C", _numbers)
+BYTES = ParsedType("SIZE", _bytes)

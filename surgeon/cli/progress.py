@@ -54,7 +54,7 @@ class Spinner:
     def update(self, what: str, count: int) -> None:
         """Show progress.  what: a rule, with its rewrites so far, or a phase, with its sites."""
         if what in PHASES:
-            self._text = PHASES[what].format(format_count(count, 'site'))
+            self._text = PHASES[what].format(format_count(count, "site"))
         else:
             self._text = f"{what}: {format_count(count, self._unit)} so far"
         is_due = what in PHASES or self._unit != REWRITE or count % STRIDE == 0

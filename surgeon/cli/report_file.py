@@ -6,9 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from surgeon.cli.options import typed
+from surgeon.cli.command_group import typed
 from surgeon.cli.progress import progress
 from surgeon.display.terminal.console import print_json
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
@@ -77,12 +75,6 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
         locations = {extent_of(tensor).location for tensor in model.external_tensors}
     folders = (os.path.dirname(source), os.path.dirname(output))
     return any(path == os.path.realpath(os.path.join(folder, name)) for folder in folders for name in locations)
-
-
-def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option `--report` of a command.  what: the content of the report, for the help text."""
-    help_text = f"Write {what} to a file: a page where its name ends in .html, else JSON."
-    return click.option("--report", "report_path", metavar="FILE", help=help_text)
 
 
 def run_and_report(

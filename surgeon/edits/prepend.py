@@ -55,9 +55,9 @@ class PrependImage(KeyedEdit):
 
     input: str
     """The name of the input."""
-    layout: str = "NHWC"
+    layout: Literal["NHWC", "NCHW"] = "NHWC"
     """The layout of the pictures: "NHWC" or "NCHW"."""
-    dtype: str = "uint8"
+    dtype: Literal["uint8", "float32"] = "uint8"
     """The dtype of the pictures: "uint8" or "float32"."""
     mean: tuple[float, ...] = ()
     """The mean of each channel, or one number for all; empty for 0."""

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import onnx
 import onnx_graphsurgeon as gs
@@ -46,7 +46,7 @@ def convert(
     clamp: bool = False,
     ep: str | None = None,
     rules: Rules = (),
-    check: str = "model",
+    check: Literal["model", "none"] = "model",
     require_proof: bool = False,
     dry_run: bool = False,
     external_data: ExternalDataMode = "auto",

@@ -14,7 +14,7 @@ from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, as_list
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, Runtime, as_list
 from surgeon.shapes.constraints.input_dims import dynamic_dims, input_dims, required_inputs
 
 
@@ -30,7 +30,7 @@ def compare(
     atol: float | None = None,
     layers: bool = False,
     run_time: float = DEFAULT_TIMEOUT,
-    runtime: str = "onnxruntime",
+    runtime: Runtime = "onnxruntime",
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
 

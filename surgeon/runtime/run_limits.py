@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import UsageError
 
@@ -14,6 +14,7 @@ LONGEST = 365 * 24 * 3600.0  # seconds that anybody may ask for: what systems co
 """Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""
 
 TENSORRT = "tensorrt"
+Runtime: TypeAlias = Literal["onnxruntime", "tensorrt"]
 RUNTIMES = ("onnxruntime", TENSORRT)
 """What runs whole models, the usual one first."""
 

@@ -4,24 +4,24 @@ from pathlib import Path
 
 import click
 
-from surgeon.cli.options import explain_invalid_names
+from surgeon.cli.options import Spelling, derived_command
+from surgeon.declarations import REQUIRED
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
 from surgeon.text import format_count
 
 
-@click.command(short_help="Write a rule from what lies between two cuts of a model.")
-@click.argument("source", metavar="MODEL")
-@click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
-@click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
-@click.option("--name", required=True, help="Of the rule.")
-@click.option("--output", "-o", metavar="FILE", help="Where to write; nothing is overwritten.  [default: NAME.py]")
-@explain_invalid_names
-def capture(source: str, froms: str | None, tos: str | None, name: str, output: str | None) -> None:
+@derived_command(
+    "capture", {"source": "MODEL"}, name=Spelling(default=REQUIRED), output=Spelling("--output -o", "FILE")
+)
+def capture(source: str, froms: str | None, tos: str | None, name: str, output: str | None = None) -> None:
     """Write a rule file whose pattern is what lies between two cuts of MODEL, and a replacement to fill in.
 
     Numbers are fixed, weights and sizes are free, and so is what differs in other sites of the same structure.
     Example: surgeon capture in.onnx --from /layer.1/in --to /layer.1/out --name block
+
+    Args:
+        output: the file to write, NAME.py by default; nothing is overwritten.
     """
     from surgeon.authoring.capture import capture as run
     from surgeon.pipeline.editing.edit import parse_names

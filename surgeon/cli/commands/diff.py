@@ -2,17 +2,13 @@
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED, explain_invalid_names
-from surgeon.cli.report_file import emit_result, report_option, require_report_path
+from surgeon.cli.command_group import CHECK_FAILED
+from surgeon.cli.options import derived_command
+from surgeon.cli.report_file import emit_result, require_report_path
 
 
-@click.command(short_help="Say how two models differ, node by node.")
-@click.argument("source", metavar="FIRST")
-@click.argument("second", metavar="SECOND")
-@report_option("what differs")
-@click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON.")
-@explain_invalid_names
-def diff(source: str, second: str, report_path: str | None, as_json: bool) -> None:
+@derived_command("diff", {"first": "FIRST", "second": "SECOND"})
+def diff(first: str, second: str, report_path: str | None, as_json: bool) -> None:
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
     Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
@@ -23,8 +19,8 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
     """
     from surgeon.display.diff.diff_models import diff as run
 
-    require_report_path(report_path, source, second)
-    found = run(source, second)
+    require_report_path(report_path, first, second)
+    found = run(first, second)
     emit_result(found, report_path, as_json)
     if found.differs:
         click.get_current_context().exit(CHECK_FAILED)

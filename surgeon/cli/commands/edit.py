@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
-from surgeon.cli.report_file import report_option, run_and_report
+from surgeon.cli.options import DerivedCommand, DerivedOption, Spelling, derived_command
+from surgeon.cli.report_file import run_and_report
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
 
@@ -25,7 +25,7 @@ def _options() -> tuple[click.Option, ...]:
     from surgeon.edits.installed_edits import all_edits
 
     return tuple(
-        click.Option(
+        DerivedOption(
             [f"--{flag}", f"edit_{flag.replace('-', '_')}"],
             metavar=kind.metavar or None,
             is_flag=not kind.metavar,
@@ -37,7 +37,7 @@ def _options() -> tuple[click.Option, ...]:
     )
 
 
-class EditCommand(click.Command):
+class EditCommand(DerivedCommand):
     """A command that takes edits; installed edits are searched when it runs or prints its help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -71,19 +71,6 @@ def requested_edits(ctx: click.Context) -> "list[Edit]":
     return found
 
 
-def edit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every command that edits a whole model."""
-    listed = "Print what is listed otherwise: inputs, outputs, nodes, weights, notes."
-    options = (
-        click.option("--diff", is_flag=True, help=listed),
-        click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing."),
-        report_option("the report"),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 def single_input_or_output(source: str, side: str, instead: str = "") -> str:
     """The name of the only input or output of a model.  Raises UsageError for a model with another number.
 
@@ -102,12 +89,14 @@ def single_input_or_output(source: str, side: str, instead: str = "") -> str:
     return names[0]
 
 
-@click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
-@edit_options
-@check_and_output_options("auto", "model", "none", dim="--check-dim", layers=False)
-@explain_invalid_names
+@derived_command(
+    "edit",
+    {"source": "IN", "output": "OUT"},
+    without="edits layers proof_time jobs",
+    shared="report_path diff quiet",
+    cls=EditCommand,
+    dims=Spelling("--check-dim"),
+)
 def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
 

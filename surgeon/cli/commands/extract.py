@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import edit_options, run_requested_edits
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.commands.edit import run_requested_edits
+from surgeon.cli.options import derived_command
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,14 +14,9 @@ if TYPE_CHECKING:
 SETTINGS = ("froms", "tos")
 
 
-@click.command(short_help="Cut a part out of a model, between tensors.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
-@click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
-@click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
-@edit_options
-@check_and_output_options("model", "auto", "none", layers=False)
-@explain_invalid_names
+@derived_command(
+    "extract", {"source": "IN", "output": "OUT"}, without="layers proof_time jobs", shared="report_path diff quiet"
+)
 def extract(source: str, output: str, **settings: Any) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import edit_options, run_requested_edits
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.commands.edit import run_requested_edits
+from surgeon.cli.options import Spelling, derived_command
+from surgeon.declarations import REQUIRED
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
@@ -13,23 +14,15 @@ if TYPE_CHECKING:
 SETTINGS = ("froms", "tos", "op", "attributes", "name")
 
 
-@click.command(short_help="Put one node in the place of all between two cuts.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
-@click.option("--between", "froms", metavar="NAMES", required=True, help="Tensors that the node reads, with commas.")
-@click.option("--and", "tos", metavar="NAMES", required=True, help="Tensors that it makes, with commas.")
-@click.option("--op", metavar="DOMAIN::NAME", required=True, help="What the node is.")
-@click.option(
-    "--attr",
-    "attributes",
-    multiple=True,
-    metavar="NAME[:TYPE]=VALUE",
-    help="An attribute: alpha=0.5, sizes=[1,2], mode=linear, label:string=3; repeatable.",
+@derived_command(
+    "insert",
+    {"source": "IN", "output": "OUT"},
+    without="layers proof_time jobs",
+    shared="report_path diff quiet",
+    froms=Spelling("--between", default=REQUIRED),
+    tos=Spelling("--and", default=REQUIRED),
+    op=Spelling(metavar="DOMAIN::NAME"),
 )
-@click.option("--name", default="", help="The name of the node.")
-@edit_options
-@check_and_output_options("auto", "none", layers=False)
-@explain_invalid_names
 def insert(source: str, output: str, **settings: Any) -> None:
     """Write to OUT the model IN with one node in the place of all that lies between two cuts.
 

@@ -3,10 +3,11 @@
 import ast
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from surgeon.cli.options import Spelling, derived_command
 from surgeon.errors import UsageError
 from surgeon.versions import install_command
 
@@ -14,28 +15,27 @@ if TYPE_CHECKING:
     from surgeon.authoring.learning.learn import LearnedOperation
 
 
-@click.command(short_help="Learn a pattern from a torch module, or from models.")
-@click.argument("sources", metavar="NAME | MODEL MODEL...", nargs=-1, required=True)
-@click.option("--shape", "shapes", multiple=True, metavar="2,3", help="Of an input; once for each.  [default: 2,3]")
-@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="Of the inputs, or one for each.")
-@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the class or function.")
-@click.option("--vary", "vary", multiple=True, metavar="NAME=VALUE", help="Another value, for a hole in its place.")
-@click.option(
-    "--exporter", "exporters", multiple=True, type=click.Choice(["dynamo", "torchscript"]), help="[default: both]"
+@derived_command(
+    "surgeon.torch.pattern_learning.module_patterns:learn",
+    {"sources": "NAME | MODEL MODEL..."},
+    without="what inputs placeholders",
+    shapes=Spelling("--shape", "2,3"),
+    dtypes=Spelling("--dtype", "DTYPE"),
+    arguments=Spelling("--arg", "NAME=VALUE"),
+    vary=Spelling(metavar="NAME=VALUE"),
+    exporters=Spelling("--exporter"),
+    opsets=Spelling("--opset"),
 )
-@click.option("--opset", "opsets", multiple=True, type=int, metavar="N", help="Repeatable.  [default: 14, 17, 18, ...]")
-@click.option("--free-sizes", is_flag=True, help="Export also with free sizes, as models with dynamic axes are.")
-@click.option("--title", help="What to call the operation.")
 def learn(
     sources: Sequence[str],
-    shapes: Sequence[str],
-    dtypes: Sequence[str],
-    arguments: Sequence[str],
-    vary: Sequence[str],
-    exporters: Sequence[str],
-    opsets: Sequence[int],
     free_sizes: bool,
     title: str | None,
+    shapes: Sequence[str] = (),
+    dtypes: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    vary: Sequence[str] = (),
+    exporters: Sequence[Literal["dynamo", "torchscript"]] = (),
+    opsets: Sequence[int] = (),
 ) -> None:
     """Print what exporters write for a torch module, class, factory or function as a pattern file.
 
@@ -43,6 +43,12 @@ def learn(
     pattern, what stays is a literal.  Instead of a name, give two or more exports of one operation.
 
     Example: surgeon learn torch.nn:GELU --shape 2,3 --arg approximate=tanh
+
+    Args:
+        shapes: the shape of an input, once for each input; 2,3 by default.
+        dtypes: the dtype of the inputs, or one for each; float32 by default.
+        arguments: an argument of the class or function.
+        vary: another value of an argument, so that a parameter of the pattern takes its place.
     """
     if any(source.endswith(".onnx") for source in sources):
         if shapes or dtypes or arguments or vary or exporters or opsets or free_sizes:

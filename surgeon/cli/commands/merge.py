@@ -3,29 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
-from surgeon.cli.commands.edit import edit_options, report_edit
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.commands.edit import report_edit
+from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.errors import UsageError
 
 
-@click.command(short_help="Make two models one.")
-@click.argument("source", metavar="A")
-@click.argument("second", metavar="B")
-@click.argument("output", metavar="OUT")
-@click.option(
-    "--connect",
-    multiple=True,
-    metavar="OUTPUT=INPUT,...",
-    help="An output of A that feeds an input of B, or an input that both are to have; repeatable.  [default: outputs "
-    "and inputs of one name]",
+@derived_command(
+    "merge",
+    {"first": "A", "second": "B", "output": "OUT"},
+    without="layers proof_time jobs",
+    shared="report_path diff quiet",
+    connect=Spelling(metavar="OUTPUT=INPUT,...", type=str, multiple=True),
+    prefix=Spelling(metavar="A,B", type=str, multiple=False, default=OPTIONAL),
 )
-@click.option("--prefix", metavar="A,B", help="What to put in front of all names of A and of B; either may be empty.")
-@edit_options
-@check_and_output_options("model", "none", layers=False)
-@explain_invalid_names
-def merge(source: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
+def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
     """Write to OUT one model that computes what A does, and B with what A gives.
 
     It is held against A and B, run one after the other under ONNX Runtime.
@@ -41,7 +32,7 @@ def merge(source: str, second: str, output: str, connect: Sequence[str], prefix:
     sides = (prefix or ",").split(",")
     if len(sides) != 2:
         raise UsageError(f"{prefix!r} is not of the form A,B: two prefixes, either of which may be empty.")
-    run_merge(source, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
+    run_merge(first, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
 
 
 def run_merge(

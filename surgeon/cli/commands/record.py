@@ -75,13 +75,13 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
     given = ctx.params
     if command != "rewrite":
         return list(importlib.import_module(f"surgeon.cli.commands.{command}").requested_edits(ctx)), head
-    if not given["names"] or given["plugins"]:
+    if not given["rules"] or given["plugins"]:
         raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
     require_target(given["target"], given["ep"])
-    _require_rules(given["names"], dict(given["expect"]))
+    _require_rules(given["rules"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}
     rules = Rules(
-        ",".join(given["names"]),
+        ",".join(given["rules"]),
         tuple(name for item in given["inline"] for name in item.split(",") if name),
         tuple(given["only"]),
         skip=tuple(given["skip"]),

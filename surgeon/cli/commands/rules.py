@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED
+from surgeon.cli.command_group import CHECK_FAILED
+from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.progress import progress
 from surgeon.errors import UsageError
@@ -17,19 +18,16 @@ if TYPE_CHECKING:
     from surgeon.rules.rule import Rule
 
 
-@click.command(short_help="List the rules, print the manual of one, or prove it.")
-@click.argument("name", required=False)
-@click.option("--prove", is_flag=True, help="Prove every pattern against every form, from the rule alone.")
-@click.option(
-    "--target", "targets", type=TargetName(), multiple=True, help="Prove the forms of this target only."
-)
-@click.option("--custom-ops", multiple=True, metavar="LIB", help="As for surgeon rewrite, for --prove.")
-@click.pass_context
-def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[str], custom_ops: Sequence[str]) -> None:
+@derived_command(positional={"name": "[NAME]"}, targets=Spelling("--target", type=TargetName(), multiple=True))
+def rules(name: str | None, custom_ops: Sequence[str], prove: bool = False, targets: Sequence[str] = ()) -> None:
     """List the rules, or print the manual of those that NAME leads to, or prove them.
 
     NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
+
+    Args:
+        prove: prove every pattern against every form, from the rule alone.
+        targets: prove only the forms of this target.
     """
     from surgeon.display.terminal.rule_manual import print_list, print_postprocessing
     from surgeon.display.terminal.terminal_renderer import show
@@ -46,7 +44,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
         return
     found = unique_rules(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):
-        ctx.exit(CHECK_FAILED)
+        click.get_current_context().exit(CHECK_FAILED)
     for number, rule in enumerate(() if prove else found):
         if number:
             click.echo()

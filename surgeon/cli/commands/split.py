@@ -2,30 +2,18 @@
 
 from typing import Any
 
-import click
-
 from surgeon.cli.commands.edit import report_edit
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.errors import UsageError
 
 
-@click.command(short_help="Cut a model into parts that follow each other.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUTDIR")
-@click.option("--at", metavar="NAMES", help="Tensors to cut behind, with commas.")
-@click.option("--parts", type=int, metavar="N", help="Instead, parts of about as many bytes of weights.")
-@click.option("--dry-run", is_flag=True, help="Say where it would be cut and write nothing.")
-@click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
-@check_and_output_options("model", "auto", "none", layers=False)
-@explain_invalid_names
-def split(
-    source: str,
-    output: str,
-    at: str | None,
-    report_path: str | None,
-    quiet: bool,
-    **settings: Any,
-) -> None:
+@derived_command(
+    "split",
+    {"source": "IN", "output": "OUTDIR"},
+    without="layers proof_time jobs",
+    at=Spelling(metavar="NAMES", type=str, multiple=False, default=OPTIONAL),
+)
+def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:
     """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.
 
     The parts, one after the other, are held against IN under ONNX Runtime.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.options import derived_command
 from surgeon.cli.progress import progress
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import CheckFailed
@@ -14,20 +14,8 @@ if TYPE_CHECKING:
     from surgeon.proof.check_options import CheckOptions
 
 
-@click.command(short_help="Raise the opset without changing what any node means.")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
-@click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
-@check_and_output_options("model", "none")
-@explain_invalid_names
-def upgrade(
-    source: str,
-    output: str,
-    opset: int,
-    quiet: bool,
-    options: "CheckOptions",
-    **settings: Any,
-) -> None:
+@derived_command("upgrade", {"source": "IN", "output": "OUT"}, without="proof_time jobs")
+def upgrade(source: str, output: str, opset: int, quiet: bool, options: "CheckOptions", **settings: Any) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
     from surgeon.display.terminal.terminal_renderer import show
     from surgeon.pipeline.reports.upgrade_report import UpgradeReport

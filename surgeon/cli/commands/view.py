@@ -2,22 +2,20 @@
 
 import click
 
-from surgeon.cli.options import explain_invalid_names
-from surgeon.cli.param_types import TargetName
+from surgeon.cli.options import Spelling, derived_command
 
 
-@click.command(short_help="Walk about in a model, in a browser.")
-@click.argument("source", metavar="MODEL")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the loopback address.  [default: any free]")
-@click.option("--no-browser", is_flag=True, help="Print the address alone, and open nothing.")
-@click.option("--target", type=TargetName(), default="ort", show_default=True, help="Of the rules asked for at a node.")
-@explain_invalid_names
-def view(source: str, port: int, no_browser: bool, target: str) -> None:
+@derived_command("view", {"source": "MODEL"}, without="model height", port=Spelling(type=click.IntRange(0, 65535)))
+def view(source: str, target: str, port: int = 0, no_browser: bool = False) -> None:
     """Show MODEL folded by scopes and repeated blocks: open, search, look into nodes, see which rules fit
     or nearly do.
 
     A server on the loopback address shows it to who knows the address that is printed, and changes nothing; Ctrl-C
     ends it.  Example: surgeon view model.onnx
+
+    Args:
+        port: the port of the loopback address, or 0 for any free one.
+        no_browser: print the address only, and open nothing.
     """
     from surgeon.display.viewer.server import ViewerServer
     from surgeon.display.viewer.session import ViewerSession

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from onnx import TensorProto
@@ -107,9 +107,9 @@ class DetectorEdit(KeyedEdit):
     """
     scores: str = ""
     """The tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count]."""
-    head: str = ""
+    head: Literal["", "yolov8", "yolov5"] = ""
     """"yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column."""
-    form: str = ""
+    form: Literal["", "cxcywh", "xyxy"] = ""
     """How a box is given: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the nodes
     where the head is one output; for the first with a `head`, for the second where it is two outputs.
     """

@@ -16,7 +16,7 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskResult, Worker, acquire_worker, release_worker
-from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, as_list, require_run_time
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, Runtime, as_list, require_run_time
 from surgeon.runtime.timing.latency import Bench, latencies
 from surgeon.runtime.timing.rounds import WARM_UP
 from surgeon.versions import runtimes
@@ -44,7 +44,7 @@ def bench(
     cpu_time: bool = False,
     custom_ops: Sequence[str | Path] = (),
     run_time: float = DEFAULT_TIMEOUT,
-    runtime: str = "onnxruntime",
+    runtime: Runtime = "onnxruntime",
 ) -> Bench:
     """Measure the latency of two or more models in interleaved rounds, under ONNX Runtime or TensorRT.
 
