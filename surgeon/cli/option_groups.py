@@ -5,7 +5,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Checks:
+class CheckChoice:
     """Which checks run."""
 
     check: str = "auto"

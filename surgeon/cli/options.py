@@ -21,7 +21,7 @@ CHECK_OPTIONS = ("surgeon.proof.check_options", "CheckOptions")
 _GROUPS = "surgeon.cli.option_groups"
 SECTIONS: Mapping[str, Sequence[tuple[str, str]]] = {
     "Options": (),
-    "Checks": ((_GROUPS, "Checks"), CHECK_OPTIONS),
+    "Checks": ((_GROUPS, "CheckChoice"), CHECK_OPTIONS),
     "Files": ((_GROUPS, "Files"),),
     "Output": ((_GROUPS, "Output"),),
 }
