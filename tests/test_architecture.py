@@ -43,7 +43,7 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 1_550,
+    "analysis": 1_500,
     "authoring": 4_150,
     "automation": 3_750,
     "beside the packages": 1_250,

@@ -38,7 +38,6 @@ LISTED = {
     "pipeline.editing.node_insertion": (BUILT, "Cast"),
     "pipeline.editing.inline_branch": (FOUND, "Identity If"),
     "edits.dynamic_dims.dim_edits": (SAID, "If"),
-    "analysis.input_roles": (RULE, "Shape Transpose"),
     "authoring.learning.learn": (
         SAID,
         "Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Pow Reciprocal Relu Reshape Shape Slice Split "

@@ -7,7 +7,7 @@ after operators that only move or cast it (Cast, Reshape, Concat, ...), and in b
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
@@ -17,15 +17,14 @@ from onnx import TensorProto
 from surgeon.analysis.dataflow import Dataflow
 from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope
+from surgeon.ir.scope import Node
 from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
 from surgeon.ops.traits.trait_lookup import guess_traits
-from surgeon.shapes.constraints.input_dims import input_dims
-from surgeon.shapes.declared_types import ValueInfos
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.shape_inference import ShapeInference
 
 _RUNNING = 8  # assumed maximum of an unknown offset
-_LONGEST_WAY = 8  # maximum number of nodes between a number and its Shape
-_LONGEST_LAYOUT = 16  # maximum number of layout nodes before a table
 _MAX_AXES = 8
 _MAX_TENSORS = 100_000  # maximum number of tensors to look at; others have no role then
 _OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
@@ -36,11 +35,11 @@ class IndexLimit(NamedTuple):
     """A table that an input indexes, and the offset that is added to the index."""
 
     table: int | str | None
-    """Size of the table: a number, the key of a dynamic dim, or None if unknown."""
+    """Size of the table: a number, an expression of dynamic dims, or None if unknown."""
     shift: int = 0
     """Constant offset."""
     sizes: tuple[str, ...] = ()
-    """Keys of dynamic dims that are added too, such as the length of a cache."""
+    """Expressions of dynamic dims that are added too, such as the length of a cache."""
     beside: tuple[int | str, ...] = ()
     """For index tuples: sizes of the further axes, as far as known."""
     parts: int | str | None = 1
@@ -51,7 +50,7 @@ class KeyCount(NamedTuple):
     """The number of keys that an input gives to a grouped attention."""
 
     new: int | str | None
-    """Number of new keys: a number, the key of a dynamic dim, or None if unknown."""
+    """Number of new keys: a number, an expression of dynamic dims, or None if unknown."""
     past: int | str | None
     """Number of past keys, likewise."""
     is_total: bool
@@ -72,7 +71,7 @@ class InputRole(NamedTuple):
     words: tuple[str, ...] = ()
     """Strings that the model compares it with or encodes."""
     whole: int | str | None = None
-    """Required sum of its elements, as for split sizes: a number or the key of a dynamic dim."""
+    """Required sum of its elements, as for split sizes: a number or an expression of dynamic dims."""
 
     def with_words(self, words: Iterable[str]) -> "InputRole":
         """This role with further words."""
@@ -97,7 +96,6 @@ class InputRoles(Dataflow[InputRole]):
     def __init__(self, index: Index) -> None:
         super().__init__(_NO_ROLE, most=_MAX_TENSORS)
         self._index, self._constants, self._edges = index, index.constants, Edges(index, by_call=True)
-        self._types: dict[Scope, ValueInfos] = {}
 
     def of_input(self, name: str) -> InputRole:
         """The role of an input of the main graph."""
@@ -118,7 +116,7 @@ class InputRoles(Dataflow[InputRole]):
         role = _NO_ROLE
         for node, slot in tensor.scope.uses(tensor.name):
             role = self.join(role, self._role_of_use(node, slot, tensor.calls))
-            added = self._added(node, slot)
+            added = self._added(node, slot, tensor.calls)
             for output in node.outputs if added is not None else ():
                 if output and added is not None:
                     after = fact(Tensor(node.scope, output, tensor.calls))
@@ -168,8 +166,8 @@ class InputRoles(Dataflow[InputRole]):
         """The value of an input of a node, if it is a constant."""
         return self._constants.array(node.scope, node.inputs[slot])
 
-    def _added(self, node: Node, slot: int) -> tuple[int, tuple[str, ...]] | None:
-        """The maximum that a node adds to the value in this slot: a number, and keys of dynamic dims.
+    def _added(self, node: Node, slot: int, calls: tuple[Node, ...]) -> tuple[int, tuple[str, ...]] | None:
+        """The maximum that a node adds to the value in this slot: a number, and expressions of dynamic dims.
 
         None if no output holds the value, or none as an index.
         """
@@ -183,7 +181,7 @@ class InputRoles(Dataflow[InputRole]):
                 return None
             return -int(other.min()), ()
         if other is None:
-            size = self._size_from_shape(node.scope, node.inputs[1 - slot])
+            size = self._size_value(Tensor(node.scope, node.inputs[1 - slot], calls))
             if size is None:
                 return _RUNNING, ()
             return (size, ()) if isinstance(size, int) else (0, (size,))
@@ -191,73 +189,30 @@ class InputRoles(Dataflow[InputRole]):
             return (0, ()) if other.dtype.kind == "f" else None
         return int(other.max()), ()
 
-    def _size_from_shape(self, scope: Scope, name: str) -> int | str | None:
-        """Return the size that a tensor computes from a Shape, as `_declared_size`; None for other tensors."""
-        place = 0
-        for _ in range(_LONGEST_WAY):
-            owner = scope.defining_scope(name) or scope
-            node = owner.producers.get(name)
-            if node is None or not node.inputs:
-                return None
-            op = guess_traits(node.op)
-            if op.name == "Shape":
-                return self._declared_size(owner, node.inputs[0], _attribute(node, "start", 0) + place)
-            choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # the index of a Gather
-            if op.shape.axes is not None and op.shape.axes.in_order:
-                choosing = (1,)  # the start of a Slice
-            for slot in choosing:
-                chosen = self._constants.array(owner, node.inputs[slot]) if slot < len(node.inputs) else None
-                if chosen is None or chosen.size != 1:
-                    return None
-                place += int(chosen.ravel()[0])
-            if not choosing and 0 not in op.data.carried:
-                return None
-            scope, name = owner, node.inputs[0]
-        return None
-
-    def _declared_size(self, scope: Scope, name: str, axis: int) -> int | str | None:
-        """Return the size of a tensor along an axis: a number, the key of a dynamic dim, or None if unknown.
-
-        It is that of a constant or of a declared type, also before nodes that move axes or keep the shape.
-        """
-        for _ in range(_LONGEST_LAYOUT):
-            owner = scope.defining_scope(name) or scope
-            node, declared = owner.producers.get(name), self._declared(owner).get(name)
-            dims: Sequence[int | str] | None = self._constants.shape(owner, name)
-            if dims is None and declared is not None and declared.type.tensor_type.HasField("shape"):
-                dims = input_dims(declared)
-            if dims is not None:
-                return dims[axis] if -len(dims) <= axis < len(dims) else None
-            if node is None or not node.inputs:
-                return None
-            if node.op == "Transpose":
-                order = node.attribute("perm")
-                if order is None or not -len(order.ints) <= axis < len(order.ints):
-                    return None
-                axis = order.ints[axis]
-            elif not guess_traits(node.op).keeps_shape or name != node.outputs[0]:
-                return None
-            scope, name = owner, node.inputs[0]
-        return None
-
-    def _declared(self, scope: Scope) -> ValueInfos:
-        """The declared types of a scope."""
-        if scope not in self._types:
-            self._types[scope] = ValueInfos(scope)
-        return self._types[scope]
+    def _shapes(self, calls: tuple[Node, ...]) -> ShapeInference | None:
+        """The shapes of the main graph, or inside the function that these calls lead to."""
+        shapes: ShapeInference | None = shapes_of(self._index)
+        for call in calls:
+            shapes = None if shapes is None else shapes.for_call(call)
+        return shapes
 
     def _table_size(self, table: Tensor, axis: int) -> int | str | None:
-        """Return the size of a table along an axis; a function's argument is looked up at the call."""
-        size, home = self._declared_size(table.scope, table.name, axis), self._edges.tensor(*table)
-        is_argument = home.scope.is_function and home.name in home.scope.inputs
-        outer = next(self._edges.origins(home), None) if size is None and is_argument else None
-        return size if outer is None else self._table_size(outer, axis)
+        """The size of a tensor along an axis: a number, an expression of dynamic dims, or None if unknown."""
+        shapes = self._shapes(table.calls)
+        shape = None if shapes is None else shapes.shape(table.scope, table.name)
+        return _number_or_text(shape[axis]) if shape is not None and -len(shape) <= axis < len(shape) else None
+
+    def _size_value(self, tensor: Tensor) -> int | str | None:
+        """The size that a tensor of one element holds, likewise."""
+        shapes = self._shapes(tensor.calls)
+        value = None if shapes is None else shapes.value(tensor.scope, tensor.name)
+        return _number_or_text(value.item()) if value is not None and value.size == 1 else None
 
     def _limit(self, node: Node, lookup: IndexedTable, table: Tensor) -> IndexLimit:
         """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
         if not lookup.by_tuples:
             return IndexLimit(self._table_size(table, _attribute(node, lookup.axis_attribute, lookup.default_axis)))
-        parts = self._declared_size(node.scope, node.inputs[lookup.indices], -1)
+        parts = self._table_size(table._replace(name=node.inputs[lookup.indices]), -1)
         first = _attribute(node, "batch_dims", 0)
         sizes = (self._table_size(table, axis) for axis in range(first, _MAX_AXES))
         known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
@@ -267,6 +222,11 @@ class InputRoles(Dataflow[InputRole]):
 def _union(one: Iterable[T], other: Iterable[T]) -> tuple[T, ...]:
     """The elements of both, each once."""
     return tuple(dict.fromkeys((*one, *other)))
+
+
+def _number_or_text(size: Size) -> int | str | None:
+    """A size as a number or as text; None for one that depends on the data."""
+    return size if isinstance(size, int) else None if "?" in str(size) else str(size)
 
 
 def _running(limit: IndexLimit) -> IndexLimit:

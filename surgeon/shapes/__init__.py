@@ -7,7 +7,6 @@ It runs no model, so it must not import `runtime` or anything above.  Start with
 __all__ = [
     "algebra",
     "constraints",
-    "declared_types",
     "hypothetical_shapes",
     "index_shapes",
     "non_tensor_types",

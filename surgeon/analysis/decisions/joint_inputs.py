@@ -1,12 +1,14 @@
 """Whether a model's decisions depend on several inputs jointly, through exact arithmetic."""
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 from onnx import AttributeProto
 
+from surgeon.analysis.dataflow import Dataflow
 from surgeon.analysis.decisions.thresholds import constant_source, input_dtypes, numbers
+from surgeon.ir.edges import Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.traits.dtype_traits import DISCONTINUOUS, UNBOUNDED_SUMS
@@ -29,10 +31,9 @@ def has_exact_joint_decision(index: Index) -> bool:
     main, *inside = index.scopes
     if any(True for scope in inside for _ in _decided(scope)):
         return False
-    walk = _ExactSteps(main)
-    found = [walk.of(tensor) for tensor in _decided(main)]
-    dependent = [(is_exact, joins) for is_fed, is_exact, joins in found if is_fed]
-    return all(is_exact for is_exact, _ in dependent) and any(joins for _, joins in dependent)
+    steps = _ExactSteps(index)
+    dependent = [found for name in _decided(main) if (found := steps[Tensor(main, name)]).is_fed]
+    return all(one.is_exact for one in dependent) and any(one.joins for one in dependent)
 
 
 def _decided(scope: Scope) -> Iterator[str]:
@@ -65,48 +66,42 @@ def _casts_to_exact(node: Node) -> bool:
     return target is not None and target.i not in FLOATS
 
 
-class _ExactSteps:
-    """Dependence of a graph's tensors on float inputs: whether, whether exactly, and whether on several."""
+class _Dependence(NamedTuple):
+    """How a tensor depends on float inputs."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope, self._fed = scope, input_dtypes(scope)
-        self._known: dict[str, tuple[bool, bool, bool]] = {}
+    is_fed: bool = False
+    """Whether it does."""
+    is_exact: bool = True
+    """Whether only exact arithmetic is between."""
+    joins: bool = False
+    """Whether it depends on several jointly."""
 
-    def of(self, tensor: str) -> tuple[bool, bool, bool]:
-        """Whether it depends on float inputs, whether exactly, and whether on several jointly."""
-        pending, entered = [tensor], set[str]()
-        while pending:
-            name = pending[-1]
-            node = self._scope.producers.get(name)
-            reads = [] if node is None or self._is_constant(name) else [read for read in node.inputs if read]
-            waiting = [read for read in reads if read not in self._known]
-            if not entered.isdisjoint(waiting):  # a cycle, which runtimes refuse
-                self._known.update(dict.fromkeys(entered, (True, False, False)))
-                continue
-            if waiting:
-                entered.add(name)
-                pending += waiting
-                continue
-            pending.pop()
-            entered.discard(name)
-            if name not in self._known:
-                self._known[name] = self._input_kind(name) if node is None or not reads else self._computed(node, reads)
-        return self._known[tensor]
 
-    def _input_kind(self, name: str) -> tuple[bool, bool, bool]:
-        return self._fed.get(name) in FLOATS and not self._is_constant(name), True, False
+class _ExactSteps(Dataflow[_Dependence]):
+    """The dependence of the tensors of the main graph on float inputs."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(_Dependence())
+        self._scope, self._fed = index.main, input_dtypes(index.main)
+
+    def join(self, one: _Dependence, other: _Dependence) -> _Dependence:
+        return _Dependence(one.is_fed or other.is_fed, one.is_exact and other.is_exact, one.joins or other.joins)
+
+    def equation(self, tensor: Tensor, fact: Callable[[Tensor], _Dependence]) -> _Dependence:
+        node, is_constant = self._scope.producers.get(tensor.name), self._is_constant(tensor.name)
+        reads = [] if node is None or is_constant else [name for name in node.inputs if name]
+        if node is None or not reads:
+            return _Dependence(self._fed.get(tensor.name) in FLOATS and not is_constant)
+        given = [fact(Tensor(self._scope, name)) for name in reads]
+        is_fed = any(one.is_fed for one in given) or any(item.HasField("g") for item in node.proto.attribute)
+        if guess_traits(node.op).shape.reads_only_shape or not is_fed:
+            return _Dependence()
+        way = self._combination(node, reads)
+        joins = way == "joins" or any(one.joins for one in given)
+        return _Dependence(is_fed, way is not None and all(one.is_exact for one in given), joins)
 
     def _is_constant(self, name: str) -> bool:
         return constant_source(self._scope, name) is not None
-
-    def _computed(self, node: Node, reads: list[str]) -> tuple[bool, bool, bool]:
-        known = [self._known[read] for read in reads]
-        is_fed = any(fed for fed, _, _ in known) or any(item.HasField("g") for item in node.proto.attribute)
-        if guess_traits(node.op).shape.reads_only_shape or not is_fed:
-            return False, True, False
-        way = self._combination(node, reads)
-        joins = way == "joins" or any(joined for _, _, joined in known)
-        return True, way is not None and all(exact for _, exact, _ in known), joins
 
     def _combination(self, node: Node, reads: list[str]) -> Literal["joins", "goes"] | None:
         """How a node combines its inputs: "joins" several, "goes" on exactly, or None with rounding."""

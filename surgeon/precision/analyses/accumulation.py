@@ -5,11 +5,11 @@ sum of 2,048 such terms.  Runs do not show that: generated inputs have few turns
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import ml_dtypes
 
 from surgeon.file.tensors.decoding import dtype_of
+from surgeon.ir.edges import states
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
@@ -61,22 +61,15 @@ class Accumulation:
 
     def _states(self, body: Scope, owner: Node) -> None:
         """Keep the nodes that add to states of a body, where the number of turns is not bounded."""
-        proto: Any = body.proto
-        given, made = ([value.name for value in values] for values in (proto.input, proto.output))
+        again = states(body)
         if traits_of(owner.op).control.trip_counts:
             is_fixed = self._graph.index.constants.is_constant(owner.scope, owner.inputs[0])
             many = "" if is_fixed else "any number of turns"
-            given, made = given[2:], made[1:]
-        else:
-            count = owner.attribute("num_scan_inputs")
-            if count is None:
-                return
-            states = len(given) - count.i
+        elif again:
             axes = owner.attribute("scan_input_axes")
-            first = axes.ints[0] if axes is not None else 0
-            many = self._many(owner.scope, owner.inputs[states], first)
-            given = given[:states]
-        for state, end in zip(given, made, strict=False) if many else ():
+            many = self._many(owner.scope, owner.inputs[len(again)], axes.ints[0] if axes is not None else 0)
+        for output, given in again if again and many else ():
+            state, end = body.input_names[given], body.output_names[output]
             if self._graph.wire(body, state) is None:
                 continue
             added = list(self._added(body, end, state))

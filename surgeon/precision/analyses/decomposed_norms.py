@@ -6,6 +6,7 @@ any monotone nodes: a bound, an epsilon, a factor, a weighted sum, a Reshape.
 
 from collections.abc import Iterator
 
+from surgeon.ir.edges import Edges
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import POWERS, STEEP_NEAR_ZERO, UNBOUNDED_SUMS
 from surgeon.ops.traits.trait_lookup import traits_of
@@ -18,13 +19,8 @@ class Norms:
     """The nodes of such norms, from the squares to the root.  found: in the order of the model."""
 
     def __init__(self, dtype_graph: DtypeGraph) -> None:
-        self._graph = dtype_graph
+        self._graph, self._edges = dtype_graph, Edges(dtype_graph.index)
         self.found: dict[Node, None] = {}
-        self._calls: dict[Scope, list[Node]] = {}
-        for node in dtype_graph.nodes():
-            called = dtype_graph.index.called(node)
-            if called is not None:
-                self._calls.setdefault(called, []).append(node)
         for node in dtype_graph.nodes():
             facts = traits_of(node.op)
             if facts.numerics.reduces and facts.numerics.squares and node.op not in UNBOUNDED_SUMS:
@@ -71,17 +67,13 @@ class Norms:
         """The nodes that produce a tensor of the old dtype, through calls of functions in both directions."""
         if self._graph.wire(scope, name) is None:
             return
-        node = scope.producers.get(name)
-        called = None if node is None else self._graph.index.called(node)
-        if node is not None and called is not None:
-            yield from self._makers(called, called.proto.output[node.outputs.index(name)])
-        elif node is not None:
+        tensor = self._edges.tensor(scope, name)
+        node = tensor.scope.producers.get(name)
+        if node is not None and self._graph.index.called(node) is None:
             yield node
-        elif scope.is_function and name in scope.inputs:
-            place = list(scope.proto.input).index(name)
-            for call in self._calls.get(scope, ()):
-                if place < len(call.inputs):
-                    yield from self._makers(call.scope, call.inputs[place])
+        elif node is not None or tensor.scope.is_function:
+            for origin in self._edges.origins(tensor):
+                yield from self._makers(origin.scope, origin.name)
 
     def _led_on(self, node: Node) -> Iterator[str]:
         """The inputs with which a node's output grows."""

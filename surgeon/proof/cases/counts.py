@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from surgeon.runtime.inputs.input_spec import InputSpec
+from surgeon.shapes.constraints.input_dims import known_size
 
 _LADDER = (0, 9, 17, 33, 65, 129, 257)  # beyond each power of two that a kernel may compare a count with
 _MAX_COUNT = 1 << 12  # the largest count
@@ -48,8 +49,7 @@ def count(
         number = numbers[turn // len(places) % len(numbers)]
         flat = made[want.name].reshape(-1)
         flat[place] = number
-        whole = want.role.whole
-        total = sizes.get(whole) if isinstance(whole, str) else whole
+        total = known_size(want.role.whole, sizes)
         if total is not None and flat.size > 1:
             flat[:] = [(total - number) // (flat.size - 1)] * flat.size
             flat[place] = number

@@ -25,6 +25,7 @@ from surgeon.runtime.inputs.input_spec import (
 )
 from surgeon.runtime.inputs.mask_values import low_of, random_mask
 from surgeon.runtime.inputs.string_values import in_turn
+from surgeon.shapes.constraints.input_dims import known_size
 
 _MAX_ELEMENTS = 1 << 28
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
@@ -132,7 +133,7 @@ class TensorFiller:
         """Values within every table that they index, offsets on the way included."""
         low, tops = 0, list[np.ndarray]()
         for limit in self.want.role.limits:
-            shift = limit.shift + sum(self.sizes.get(key, 0) for key in limit.sizes)
+            shift = limit.shift + sum(map(self._size, limit.sizes))
             rows = self._rows(limit)
             if rows.any():
                 tops.append(np.maximum(rows - max(shift, 0), 1))
@@ -153,11 +154,14 @@ class TensorFiller:
         is_between = made.size == 1 and self.seed % 3 == 2  # a place to begin: what is read from it on has to be there
         return made if self.tame or is_between else self._with_pins(made, [high - 1, low])
 
+    def _size(self, size: int | str | None) -> int:
+        """A size of a role, 0 if unknown."""
+        return known_size(size, self.sizes) or 0
+
     def _rows(self, limit: IndexLimit) -> np.ndarray:
         """The number of rows of a table, 0 if unknown; for an index of several parts, the size of each axis."""
-        named = (limit.table, *limit.beside)
-        sizes = [size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0 for size in named]
-        parts = limit.parts if isinstance(limit.parts, int) else self.sizes.get(limit.parts or "", 1)
+        sizes = [self._size(size) for size in (limit.table, *limit.beside)]
+        parts = self._size(limit.parts) or 1
         own = np.array(sizes[:parts])
         is_apart = 1 < parts == len(own) and self.shape[-1:] == (parts,)
         return own if is_apart else np.asarray(own[own > 0].min(initial=max(own)))
@@ -220,7 +224,7 @@ class TensorFiller:
             target.reshape(-1)[:1] = -1
             return self._turned(_TARGETS) if self.values is ValueKind.COUNTS else target
         whole = self.want.role.whole
-        total = self.sizes.get(whole) if isinstance(whole, str) else whole
+        total = known_size(whole, self.sizes)
         if total is not None and len(self.shape) == 1 and self.shape[0]:
             ends = np.sort(self.random.integers(0, total + 1, self.shape[0] - 1))
             return np.diff(ends, prepend=0, append=total)
@@ -266,9 +270,7 @@ class TensorFiller:
         Where each has one new key, all sequences but the first are shorter in every other set.
         """
         count = self.want.role.keys[0]
-        new, past = (
-            size if isinstance(size, int) else self.sizes.get(size or "", 0) for size in (count.new, count.past)
-        )
+        new, past = self._size(count.new), self._size(count.past)
         if count.is_total:
             return np.full(self.shape, new + past)
         last = np.full(self.shape, max(new + past - 1, 0))

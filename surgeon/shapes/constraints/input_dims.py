@@ -227,6 +227,16 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {size}" for name, size in sorted(sizes.items()))
 
 
+def known_size(size: int | str | None, sizes: Mapping[str, int]) -> int | None:
+    """The value of a number or an expression of dynamic dims; None without the size of each."""
+    if not isinstance(size, str) or size in sizes:
+        return sizes[size] if isinstance(size, str) else size
+    try:
+        return value_of(parse_size(size), sizes)
+    except SizeError:
+        return None
+
+
 def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
     """Return the value of a key that is an expression, as `size_expressions.parse` reads them; None for a name.
 
