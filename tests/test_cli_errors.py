@@ -371,7 +371,7 @@ def test_a_defect_is_one_sentence_and_a_code_of_its_own(tmp_path, monkeypatch):
     def broken(*_: object) -> None:
         raise ValueError("not even\nwrong \x1b[2J")
 
-    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.open_index", broken)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.rule_set.open_index", broken)
     source = gelus(tmp_path, count=1)
     found = run("rewrite", source, tmp_path / "out.onnx", "--rules", "gelu")
     assert found.exit_code == 4

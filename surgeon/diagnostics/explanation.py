@@ -15,6 +15,7 @@ from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import (
     Explainer,
@@ -31,9 +32,8 @@ from surgeon.pipeline.acceptance.op_history import OpHistory
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import declined_mismatch
-from surgeon.pipeline.rewriting.rewrite import Rules, gc_paused
-from surgeon.pipeline.rewriting.rewrite_settings import require_target
-from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
+from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
+from surgeon.pipeline.rewriting.rule_set import Rules
 from surgeon.printed_commands import command
 from surgeon.result_base import ResultBase
 from surgeon.rules.catalogue import resolve, unique_rules
@@ -163,7 +163,7 @@ def explanations(
     top: int | None = MAX_PER_RULE,
 ) -> Explanations:
     """As `explain`, with the sites where each rule fires."""
-    require_target(target, ep)
+    resolve_provider(target, ep)
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = unique_rules(resolve(rules))

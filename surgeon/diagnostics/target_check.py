@@ -15,7 +15,7 @@ from surgeon.ir.index import Index
 from surgeon.ops.plugins.plugin_declaration import declare_plugin_files
 from surgeon.ops.torch_fallbacks import lost
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.rewriting.rewrite import gc_paused
+from surgeon.pipeline.rewriting.rule_run import gc_paused
 from surgeon.pipeline.upgrading.declared_opset import fitting_opset
 from surgeon.printed_commands import upgrade_to
 from surgeon.runtime.implementations.implementation import is_python

@@ -59,6 +59,10 @@ class EditableModel(Model):
         """The skeleton, which may be changed; at first a copy of the one before."""
         return self._copied()
 
+    def reset(self) -> None:
+        """Undo all changes of the skeleton."""
+        self.__dict__.pop("skeleton", None)
+
     def _copied(self) -> onnx.ModelProto:
         made = onnx.ModelProto()
         made.CopyFrom(self.before.skeleton)

@@ -4,4 +4,13 @@ It must not import single edits, conversions or commands.  Start with `rewriting
 `rewriting/greedy_driver.py`.
 """
 
-__all__ = ["acceptance", "editing", "reports", "rewriting", "upgrading"]
+__all__ = [
+    "acceptance",
+    "checks",
+    "driver",
+    "editing",
+    "reports",
+    "rewriting",
+    "transform",
+    "upgrading",
+]

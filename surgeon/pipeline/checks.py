@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -14,7 +14,7 @@ Progress = Callable[[str, int], None]
 Whole = Literal["always", "auto", "never"]
 WORDS: dict[str, tuple[bool, Whole]] = {
     "auto": (True, "auto"),
-    "sites": (True, "never"),
+    "sites": (True, "auto"),
     "model": (False, "always"),
     "both": (True, "always"),
     "none": (False, "never"),
@@ -54,18 +54,28 @@ class Checks:
     """Whether an unproved result is an error, and an unproved site is rolled back."""
     options: CheckOptions = field(default_factory=CheckOptions)
     """Seeds, sizes, tolerances and limits of the runs."""
+    dry_run: bool = False
+    """Whether to report only, and establish and write nothing."""
     progress: Progress | None = None
     """Called after each rewrite with the rule's name and the number of rewrites, and at each phase of the checks."""
     timer: PhaseTimer = field(default_factory=PhaseTimer, compare=False)
     """Durations of the phases of one transform."""
 
     @classmethod
-    def named(cls, check: str, known: tuple[str, ...], require_proof: bool, options: CheckOptions | None) -> Self:
+    def named(
+        cls,
+        check: str,
+        known: Sequence[str],
+        require_proof: bool,
+        options: CheckOptions | None,
+        *,
+        dry_run: bool = False,
+    ) -> Self:
         """The checks of a user's word.  known: allowed words.  Raises UsageError for invalid arguments."""
         found = resolve_options(options)
         found.require()
         require_check(check, known, require_proof)
-        return cls(*WORDS[check], require_proof, found)
+        return cls(*WORDS[check], require_proof, found, dry_run)
 
     @property
     def is_off(self) -> bool:
@@ -79,8 +89,6 @@ class Saving:
 
     output: str | os.PathLike[str] | None = None
     """Path to write, as the user gave it; None for models in memory."""
-    dry_run: bool = False
-    """Whether to report only, and establish and write nothing."""
     external_data: ExternalDataMode = "auto"
     """How to write data files."""
     force: bool = False

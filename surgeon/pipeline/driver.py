@@ -22,7 +22,7 @@ from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.trial_runs import TrialRuns
 from surgeon.pipeline.snapshot import Snapshot
-from surgeon.pipeline.transform import Claim, Failure, StepReport, Transform
+from surgeon.pipeline.transform import Claim, Compound, Failure, StepReport, Transform
 from surgeon.proof.check_options import CheckOptions, require_output, resolve_output
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import structural_fault
@@ -31,7 +31,7 @@ from surgeon.proof.model.load_check import loading
 
 def run(
     source: ModelLike,
-    transforms: Sequence[Transform],
+    transforms: Sequence[Transform | Compound],
     checks: Checks = Checks(),  # noqa: B008  # frozen
     saving: Saving = Saving(),  # noqa: B008
     reports: list[StepReport] | None = None,
@@ -55,7 +55,7 @@ def run(
         SurgeonError: the errors of the transforms; `error.step` is the number of the transform.
     """
     reports = [] if reports is None else reports
-    require_output(is_in_memory(source), saving.output, saving.dry_run)
+    require_output(is_in_memory(source), saving.output, checks.dry_run)
     timer = PhaseTimer()
     with ExitStack() as stack:
         with timer.phase("read"):
@@ -64,15 +64,20 @@ def run(
         if isinstance(original, Path) and len(transforms) > 1:
             remove_leftovers(original.parent, original)
         steps = _Run(source, original, model, replace(checks, timer=timer), saving=saving, reports=reports, stack=stack)
-        for number, transform in enumerate(transforms):
+        pending = list(enumerate(transforms))
+        while pending:
+            number, transform = pending.pop(0)
             try:
-                steps.apply(transform, is_last=number == len(transforms) - 1)
+                if isinstance(transform, Compound):
+                    pending[:0] = [(number, part) for part in steps.expand(transform)]
+                else:
+                    steps.apply(transform, is_last=not pending)
             except SurgeonError as error:
                 error.step = number
                 raise
-        if saving.dry_run:
+        if checks.dry_run:
             model.check_data()  # as saving would
-    if saving.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
+    if checks.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
         return source, reports
     return gs.import_onnx(steps.result) if isinstance(source, gs.Graph) else steps.result, reports
 
@@ -108,10 +113,26 @@ class _Run:
         self.output = resolve_output(self.saving.output)
         self.state = Snapshot(self.model, self.output, self.stack, self.original)
 
+    def expand(self, compound: Compound) -> Sequence[Transform | Compound]:
+        """The parts of a compound for the model after the changes so far."""
+        return compound.expand(self._draft(), self.checks)
+
     def apply(self, transform: Transform, *, is_last: bool) -> None:
         """Apply one transform, establish its claim, and save the result of the last."""
         draft = self._draft()
-        claim = transform.apply(draft, self.checks)
+        with self.checks.timer.phase("match"):
+            claim = transform.apply(draft, self.checks)
+        try:
+            claim, draft = self._establish_or_less(claim, draft, is_last=is_last)
+        finally:
+            claim.report.timed(self.checks.timer.seconds)
+        self.checks = replace(self.checks, options=_renamed_inputs(draft, self.checks.options), timer=PhaseTimer())
+        if claim.changed:
+            self.is_changed = True
+            self.state = Snapshot(draft, self.output, self.stack)
+
+    def _establish_or_less(self, claim: Claim, draft: ModelDraft, *, is_last: bool) -> tuple[Claim, ModelDraft]:
+        """The claim that holds, and its draft: the given one, or one that asks for less.  Raises if none holds."""
         while True:
             report = claim.report
             if all(report is not known for known in self.reports):
@@ -119,16 +140,13 @@ class _Run:
                 report.source, report.output = model_name(self.source), str(self.saving.output or "")
             failure = self._settle(draft, claim, is_last=is_last)
             if failure is None:
-                break
+                return claim, draft
             draft = self._draft()
             smaller = claim.less(failure, draft) if claim.less is not None else None
             if smaller is None:
-                raise CheckFailed(f"{failure.message}; nothing was written.", report)
+                message = f"{failure.message}; nothing was written."
+                raise GraphError(message) if failure.is_invalid else CheckFailed(message, report)
             claim = smaller
-        self.checks = replace(self.checks, options=_renamed_inputs(draft, self.checks.options), timer=PhaseTimer())
-        if claim.changed:
-            self.is_changed = True
-            self.state = Snapshot(draft, self.output, self.stack)
 
     def _draft(self) -> ModelDraft:
         """A fresh draft of the model after the changes so far."""
@@ -138,7 +156,7 @@ class _Run:
 
     def _settle(self, draft: ModelDraft, claim: Claim, *, is_last: bool) -> Failure | None:
         """Establish a claim, and save the model if it is the last; the failure if the claim does not hold."""
-        if self.saving.dry_run:
+        if self.checks.dry_run:
             return None
         if claim.prove is not None and self.checks.sites:
             failure = claim.prove(self.state)
@@ -176,15 +194,13 @@ class _Run:
         """Whether a change is what it claims, as far as the checks ask; the failure if it is not."""
         if not claim.changed:
             return None
-        if self.checks.progress is not None:
+        if self.checks.progress is not None and claim.prove is not None:
             self.checks.progress("check", len(claim.sites))
         with self.checks.timer.phase("check"):
             found = self._examine(after, claim, self.checks.options)
             claim.report.record(found.result)
         if not found.reason:
             return None
-        if found.is_doubt:
-            raise CheckFailed(f"{found.message}; nothing was written.", claim.report)
 
         def is_wrong(draft: ModelDraft) -> bool:
             with ExitStack() as stack:
@@ -199,14 +215,14 @@ class _Run:
 
         If sites can be blamed, a result that was compared and did not fail is loaded only if it may not have run.
         """
-        checks, words, has_sites = self.checks, claim.words, claim.less is not None
+        checks, words, has_sites = self.checks, claim.words, claim.prove is not None
         if not (has_sites and checks.is_off):
             complaint = structural_fault(self.state.model, after.opened)
-            if complaint is not None and not has_sites:
-                raise GraphError(f"{words.invalid} ({complaint}); nothing was written.")
-            if complaint is not None:
+            if complaint is not None and has_sites:
                 return Failure.of(f"it is invalid, {complaint}", words.differs)
-        compares = checks.whole == "always" or (checks.whole == "auto" and not claim.structure and claim.prove is None)
+            if complaint is not None:
+                return Failure(complaint, f"{words.invalid} ({complaint})", is_invalid=True)
+        compares = checks.whole == "always" or (checks.whole == "auto" and not claim.structure and not has_sites)
         result: CheckResult | None = None
         if has_sites and compares:
             result = claim.relation(self.state, after.runnable(), options)

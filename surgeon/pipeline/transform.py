@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from surgeon.file.patch import Patch
 from surgeon.file.save import OutputModel
@@ -37,6 +37,10 @@ class StepReport(Protocol):
         """Add the comparison with the model before."""
         ...
 
+    def timed(self, seconds: dict[str, float]) -> None:
+        """Add the durations of the phases."""
+        ...
+
     def saved(self, patch: Patch) -> None:
         """Note that the result of the run is written.  patch: its changes of the source."""
         ...
@@ -57,13 +61,20 @@ class Failure(NamedTuple):
     """Whether another result of the same transform is wrong too."""
     is_doubt: bool = False
     """Whether nothing is wrong, but a required proof is missing."""
+    is_invalid: bool = False
+    """Whether the result breaks ONNX's rules."""
 
     @classmethod
     def of(cls, reason: str, how: str, result: CheckResult | None = None) -> Self:
         """A failure of the whole model.  how: how messages speak of it, as a clause."""
-        first = "" if result is None else result.first_different
-        where = f"; the first tensor to leave tolerance is {first!r}" if first else ""
-        return cls(reason.rstrip("."), f"{how}: {reason.rstrip('.')}{where}", result)
+        found = cls(reason.rstrip("."), result=result)
+        return found._replace(message=f"{how}: {found.description}")
+
+    @property
+    def description(self) -> str:
+        """The reason and, if inner tensors were compared, the first tensor that differs."""
+        first = "" if self.result is None else self.result.first_different
+        return f"{self.reason}; the first tensor to leave tolerance is {first!r}" if first else self.reason
 
 
 class Words(NamedTuple):
@@ -117,12 +128,26 @@ class Claim:
     originals: Sequence[OutputModel] = ()
     """Models besides the source of the run that the change began with."""
 
+    @classmethod
+    def unchanged(cls, report: StepReport) -> Self:
+        """The claim that nothing was changed."""
+        return cls(report, Words.of("changed"), EqualModels(), structure=True, changed=False)
+
 
 class Transform(Protocol):
     """One change of a model, as a value: its fields are its options, its docstring is its manual."""
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
         """Change a draft; opens and saves nothing."""
+        ...
+
+
+@runtime_checkable
+class Compound(Protocol):
+    """Several transforms in order, which depend on the model; it may not be the last with none."""
+
+    def expand(self, draft: ModelDraft, checks: Checks) -> "Sequence[Transform | Compound]":
+        """The transforms for a model, which is not changed."""
         ...
 
 

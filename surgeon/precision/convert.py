@@ -15,7 +15,8 @@ from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.file.temporary_model import temporary_folder, temporary_path
 from surgeon.ops.schemas.attribute_values import dtype_number
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.rewriting.rewrite import Rules, rewrite
+from surgeon.pipeline.rewriting.rewrite import rewrite
+from surgeon.pipeline.rewriting.rule_set import Rules
 from surgeon.precision.conversion import Conversion, ConvertSettings
 from surgeon.precision.convert_report import ConvertReport
 from surgeon.precision.kept_nodes.selectors import AUTO

@@ -14,8 +14,7 @@ from surgeon.file.model import Model
 from surgeon.ir.index_patch import index_patch
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
-from surgeon.pipeline.rewriting.rewrite import gc_paused
-from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
+from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
 from surgeon.pipeline.rewriting.site_regions import prove_sites
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome

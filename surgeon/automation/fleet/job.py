@@ -18,7 +18,8 @@ from surgeon.automation.fleet.storage.storage import storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.entry_points import entry_points
 from surgeon.errors import UsageError
-from surgeon.pipeline.rewriting.rewrite_settings import require_choice, require_target
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
+from surgeon.pipeline.rewriting.rule_set import require_choice
 from surgeon.proof.check_options import CheckOptions
 from surgeon.rules.catalogue import file_of, resolve_with_edits
 from surgeon.rules.rule import Rule
@@ -93,7 +94,7 @@ class FleetSettings:
         for place, step in enumerate(self.recipe.steps):
             if isinstance(step, Rules):
                 try:
-                    require_target(self.recipe.target, self.recipe.ep)
+                    resolve_provider(self.recipe.target, self.recipe.ep)
                     require_choice(step.upgrade, step.expect, step.only, step.skip)
                 except UsageError as error:
                     raise UsageError(f"{self.recipe.at(place)}{error}") from None

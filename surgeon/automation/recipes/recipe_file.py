@@ -16,8 +16,8 @@ from typing import Any
 from surgeon.automation.recipes.recipe import Recipe, Rules, Step
 from surgeon.edits.installed_edits import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.rewriting.rewrite_settings import require_target
 from surgeon.printed_commands import command
 from surgeon.text import close_matches, did_you_mean
 
@@ -130,7 +130,7 @@ class _RecipeFile:
         head = {key: self._substituted(found[key], None) for key in ("target", "ep") if key in found}
         for key in head:
             try:
-                require_target(head.get("target", "ort"), head["ep"] if key == "ep" else None)
+                resolve_provider(head.get("target", "ort"), head["ep"] if key == "ep" else None)
             except SurgeonError as error:
                 raise self._at.error_at(str(error), key=key) from None
         return Recipe(steps, **head, path=self._at.path, lines=lines)

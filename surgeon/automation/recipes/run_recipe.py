@@ -1,38 +1,36 @@
-"""Runs recipes: applies one step after another to a model, and writes the last result to the output."""
+"""Runs recipes: their steps as transforms in one run, and a lock that says what they did."""
 
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.automation.recipes.recipe_file import load_recipe
 from surgeon.automation.recipes.recipe_report import RecipeReport
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
-from surgeon.file.external_data import locations
-from surgeon.file.external_data.new_file import NAMED_AFTER
 from surgeon.file.io.atomic_file import write_text
-from surgeon.file.model import Model
 from surgeon.file.model_like import is_in_memory, model_name
 from surgeon.file.save import ExternalDataMode
-from surgeon.file.temporary_model import temporary_folder, temporary_path
+from surgeon.pipeline import driver
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.edit_group import edit
+from surgeon.pipeline.editing.edit_group import edit_groups
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.pipeline.rewriting.driver_settings import NodeFilter
-from surgeon.pipeline.rewriting.rewrite import rewrite_with
-from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
-from surgeon.pipeline.rewriting.verification import rollback_message
-from surgeon.proof.check_options import CheckOptions, require_output, resolve_options, resolve_output
+from surgeon.pipeline.rewriting.rollback import rollback_message
+from surgeon.pipeline.rewriting.rule_set import RuleSet
+from surgeon.pipeline.transform import Claim, Compound, Transform
+from surgeon.proof.check_options import CheckOptions, require_output
 from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 
-Part: TypeAlias = "list[Edit] | Rules"
 LOCK = ".lock"  # suffix of a recipe's name
 
 
@@ -86,221 +84,145 @@ def run(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
-    in_memory = is_in_memory(source)
-    require_output(in_memory, output, dry_run)
+    require_output(is_in_memory(source), output, dry_run)
+    checks = Checks.named(check, ("auto", "none"), require_proof, options, dry_run=dry_run)
     started = time.perf_counter()
     report = RecipeReport(model_name(source), str(output or ""))
-    recipe_run = _RecipeRun(
-        loaded,
-        check=check,
-        require_proof=require_proof,
-        external_data=external_data,
-        force=force,
-        options=resolve_options(options),
-        report=report,
-    )
-    recipe_run.locked = _read_lock(loaded) if expect_same else None
-    out = None if dry_run else resolve_output(output)
     try:
-        with ExitStack() as stack:
-            made = recipe_run.run_all(source, out, stack, dry_run=dry_run)
+        parts = list(_parts(loaded))
+        if expect_same:
+            _lock(parts, _read_lock(loaded), report)
+        steps = [(part, transform) for part in parts for transform in part.transforms]
+        with _naming(loaded, steps, report):
+            transforms = [transform for _, transform in steps]
+            made, _ = driver.run(source, transforms, checks, Saving(output, external_data, force))
     finally:
         report.seconds = time.perf_counter() - started
-    report.written = out is not None
+    report.parts = [part.report for part in parts]
+    report.written = output is not None and not dry_run
     failed = [rollback_message(part) for part in report.parts if isinstance(part, Report) and part.rolled_back]
     if failed:
         raise CheckFailed(failed[0], report, made)
     if lock and not dry_run:
         _write_lock(loaded, report)
-    return ModelAndReport((source if dry_run else made, report))
+    return ModelAndReport((made, report))
 
 
-def rule_settings(recipe: Recipe, step: Rules, **other: Any) -> RewriteSettings:
-    """The settings of a step of rules.  other: further settings by field, which recipes do not have."""
-    return RewriteSettings(
-        target=recipe.target,
-        ep=recipe.ep,
-        node_filter=NodeFilter(step.only, step.skip),
-        inline=step.inline,
-        approximate=step.approximate,
-        upgrade=step.upgrade,
-        for_many=True,
-        **other,
-    )
+def rule_set(recipe: Recipe, step: Rules) -> RuleSet:
+    """A step of rules as a transform."""
+    given = {item.name: getattr(step, item.name) for item in fields(step)}
+    return RuleSet(**given, target=recipe.target, ep=recipe.ep, for_many=True)
 
 
-@dataclass
-class _RecipeRun:
-    """One run of a recipe."""
+@dataclass(slots=True)
+class _Part:
+    """Consecutive edits of a recipe, or one step of rules."""
 
-    recipe: Recipe
-    """The recipe."""
-    check: str
-    """Either "auto" or "none"."""
-    require_proof: bool
-    """Whether a site without a proof is a failure."""
-    external_data: ExternalDataMode
-    """How data files of the output are written."""
-    force: bool
-    """Whether a data file of other content is overwritten."""
-    options: CheckOptions
-    """Seeds, sizes, tolerances and limits of the checks."""
-    report: RecipeReport
-    """The report, which grows part by part."""
-    locked: Sequence[Any] | None = None
-    """The parts of the lock file that must be reproduced; None without a lock."""
-
-    def run_all(self, source: Any, out: Path | None, stack: ExitStack, *, dry_run: bool) -> Any:
-        """Run all parts in order."""
-        parts = list(_parts(self.recipe))
-        if self.locked is not None and len(self.locked) != len(parts):
-            raise ExpectationUnmet(
-                f"The recipe has {len(parts)} parts, and {len(self.locked)} the last time; nothing was written.",
-                self.report,
-            )
-        intermediate = None
-        if not is_in_memory(source):
-            intermediate = stack.enter_context(_intermediate_files(Path(os.fspath(source)), out))
-        for number, (step, part) in enumerate(parts):
-            is_last = number == len(parts) - 1
-            to = None if intermediate is None else out if is_last else intermediate.next()
-            with self._naming_step(step, part), _data_named_after(None if is_last else out):
-                source = self._run_part(number, part, source, to, is_last=is_last, dry_run=dry_run and is_last)
-        return source
-
-    def _run_part(self, number: int, part: Part, source: Any, to: Path | None, *, is_last: bool, dry_run: bool) -> Any:
-        data: ExternalDataMode = self.external_data if is_last else "auto"
-        common: dict[str, Any] = {
-            "output": to,
-            "require_proof": self.require_proof,
-            "dry_run": dry_run or (to is None and not is_in_memory(source)),
-            "external_data": data,
-            "force": self.force,
-            "options": self.options,
-        }
-        if isinstance(part, Rules):
-            return self._rewrite(number, part, source, common)
-        if self.locked is not None:
-            _, tried = edit(source, part, check="none", dry_run=True, external_data=data)
-            self._require_same(number, [[done.edit.flag, list(done.said)] for done in tried.edits])
-        made, done = edit(source, part, check="none" if self.check == "none" else "auto", **common)
-        self.report.parts.append(done)
-        return made
-
-    def _rewrite(self, number: int, part: Rules, source: Any, common: dict[str, Any]) -> Any:
-        expect = dict(part.expect)
-        if self.locked is not None:
-            counts = self.locked[number].get("rules", {})
-            rules, tails = resolve_with_edits(part.rules, approximate=part.approximate)
-            names = [*tails, *(rule.name for rule in unique_rules(rules))]
-            before = {name: counts.get(name, 0) for name in names}
-            changed = next((name for name, count in expect.items() if before.get(name, count) != count), None)
-            if changed is not None:
-                raise ExpectationUnmet(
-                    f"{changed} fired {before[changed]} times the last time, and the recipe expects {expect[changed]}; "
-                    "nothing was written.",
-                    self.report,
-                )
-            expect = before | expect
-        check = "none" if self.check == "none" else "sites"
-        settings = rule_settings(self.recipe, part, check=check, expect=expect, keep_going=True, **common)
-        made, done = rewrite_with(source, part.rules, settings)
-        self.report.parts.append(done)
-        return made
-
-    def _require_same(self, number: int, sentences: Sequence[Any]) -> None:
-        assert self.locked is not None
-        before = self.locked[number].get("edits", [])
-        for now, then in zip(sentences, before, strict=False):
-            if now != then:
-                texts = ["; ".join(item) or "nothing" for _, item in (now, then)]
-                raise ExpectationUnmet(
-                    f"{now[0]} does otherwise than the last time ({texts[0]}; it was: {texts[1]}); "
-                    "nothing was written.",
-                    self.report,
-                )
-        if len(sentences) != len(before):
-            raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", self.report)
-
-    @contextmanager
-    def _naming_step(self, step: int, part: Part) -> Iterator[None]:
-        """Add the position of the step in the recipe to its errors."""
-        try:
-            yield
-        except (CheckFailed, ExpectationUnmet) as error:
-            if isinstance(error.report, (Report, EditReport)):
-                self.report.parts.append(error.report)
-                error.report = self.report
-            raise
-        except SurgeonError as error:
-            steps = [] if isinstance(part, Rules) else part
-            step += next((place for place, one in enumerate(steps) if one is error.edit), 0)
-            error.args = (f"{self.recipe.at(step)}{error}",)
-            raise
+    first: int
+    """The number of its first step."""
+    steps: Sequence[Edit | Rules]
+    """Its steps."""
+    transforms: Sequence[Transform | Compound]
+    """The same as transforms."""
+    report: EditReport | Report
+    """What they did."""
 
 
-class _IntermediateFiles:
-    """The files between the steps of a recipe, which are removed at the end together with their own data files."""
-
-    def __init__(self, folder: Path, source: Path) -> None:
-        self._folder, self._source = folder, source
-        self._paths: list[Path] = []
-
-    def next(self) -> Path:
-        """The path of the next file."""
-        self._paths.append(temporary_path(self._folder, self._source))
-        return self._paths[-1]
-
-    def remove(self, keep: Sequence[Path]) -> None:
-        """Remove the files, and the data files that no model in `keep` uses."""
-        made = [path for path in self._paths if path.exists()]
-        kept = {file for path in keep if path.exists() for file in _data_of(path)}
-        own = {file for path in made for file in _data_of(path)} - kept
-        for path in (*made, *own):
-            path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _intermediate_files(source: Path, out: Path | None) -> Iterator[_IntermediateFiles]:
-    """The intermediate files: beside the source, whose data files they share, or in a temporary folder."""
-    with temporary_folder(source, out) as (folder, _):
-        found = _IntermediateFiles(folder, source)
-        try:
-            yield found
-        finally:
-            found.remove([path for path in (source, out) if path is not None])
-
-
-def _data_of(path: Path) -> set[Path]:
-    with Model.open(path) as model:
-        return {Path(os.path.realpath(file)) for file in locations.files(path.parent, model.external_tensors).values()}
-
-
-@contextmanager
-def _data_named_after(out: Path | None) -> Iterator[None]:
-    """Name new data files after the final output."""
-    token = NAMED_AFTER.set(out)
-    try:
-        yield
-    finally:
-        NAMED_AFTER.reset(token)
-
-
-def _parts(recipe: Recipe) -> Iterator[tuple[int, Part]]:
-    """Consecutive edits as one part, and each step of rules, with the number of the part's first step."""
-    edits: list[Edit] = []
-    begins = 0
+def _parts(recipe: Recipe) -> Iterator[_Part]:
+    """The parts of a recipe.  Raises UsageError for an edit with invalid fields."""
     for number, step in enumerate(recipe.steps):
         if isinstance(step, Rules):
-            if edits:
-                yield begins, edits
-            yield number, step
-            edits = []
+            asked = rule_set(recipe, step)
+            yield _Part(number, [step], [asked], asked.report)
+        elif number == 0 or isinstance(recipe.steps[number - 1], Rules):
+            rest = takewhile(lambda item: isinstance(item, Edit), recipe.steps[number:])
+            edits = [item for item in rest if isinstance(item, Edit)]
+            part = _Part(number, edits, (), EditReport("", ""))
+            with _naming(recipe, [(part, edits)]):
+                groups = edit_groups(edits)
+            part.transforms, part.report = groups, groups[0].report
+            yield part
+
+
+@contextmanager
+def _naming(
+    recipe: Recipe, steps: Sequence[tuple[_Part, Any]], report: RecipeReport | None = None
+) -> Iterator[None]:
+    """Add the place in the recipe to errors, and the parts so far to their report."""
+    try:
+        yield
+    except SurgeonError as error:
+        part = steps[error.step][0]
+        if report is not None:
+            report.parts = [known.report for known in {id(one): one for one, _ in steps[: error.step + 1]}.values()]
+        if isinstance(error, (CheckFailed, ExpectationUnmet)):
+            error.report = report
         else:
-            begins = begins if edits else number
-            edits.append(step)
-    if edits:
-        yield begins, edits
+            place = next((place for place, step in enumerate(part.steps) if step is error.edit), 0)
+            error.args = (f"{recipe.at(part.first + place)}{error}",)
+        raise
+
+
+def _lock(parts: Sequence[_Part], locked: Sequence[Any], report: RecipeReport) -> None:
+    """Let parts raise ExpectationUnmet where they do otherwise than a lock says."""
+    if len(locked) != len(parts):
+        raise ExpectationUnmet(
+            f"The recipe has {len(parts)} parts, and {len(locked)} the last time; nothing was written.", report
+        )
+    for part, before in zip(parts, locked, strict=True):
+        if isinstance(part.report, EditReport):
+            done = before.get("edits", [])
+            part.transforms = [_LockedEdits(group, done, len(part.steps)) for group in part.transforms]
+        else:
+            part.transforms = [_LockedRules(item, before.get("rules", {})) for item in part.transforms]
+
+
+@dataclass(frozen=True, slots=True)
+class _LockedEdits:
+    """A group of edits that has to do what the lock says."""
+
+    group: Any
+    """The edits."""
+    before: Sequence[Any]
+    """For each edit of the part, its name and what it did."""
+    count: int
+    """Number of edits of the part."""
+
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Apply the edits.  Raises ExpectationUnmet if they do otherwise."""
+        claim: Claim = self.group.apply(draft, checks)
+        now = [[done.edit.flag, list(done.said)] for done in self.group.report.edits]
+        for one, then in zip(now, self.before, strict=False):
+            if one != then:
+                texts = ["; ".join(item) or "nothing" for _, item in (one, then)]
+                raise ExpectationUnmet(
+                    f"{one[0]} does otherwise than the last time ({texts[0]}; it was: {texts[1]}); nothing was written."
+                )
+        if self.count != len(self.before):
+            raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.")
+        return claim
+
+
+@dataclass(frozen=True, slots=True)
+class _LockedRules:
+    """A rule set that has to fire as often as the lock says."""
+
+    rules: Any
+    """The rule set."""
+    counts: Mapping[str, int]
+    """How often each rule fired."""
+
+    def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:
+        """The rules, expected to fire as often.  Raises ExpectationUnmet if the recipe expects another number."""
+        found, tails = resolve_with_edits(self.rules.rules, approximate=self.rules.approximate)
+        before = {name: self.counts.get(name, 0) for name in (*tails, *(rule.name for rule in unique_rules(found)))}
+        for name, count in self.rules.expect.items():
+            if before.get(name, count) != count:
+                raise ExpectationUnmet(
+                    f"{name} fired {before[name]} times the last time, and the recipe expects {count}; "
+                    "nothing was written."
+                )
+        return [replace(self.rules, expect={**before, **self.rules.expect})]
 
 
 def lock_of(recipe: Recipe) -> Path:

@@ -69,7 +69,7 @@ def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
     """The steps of a parsed command line, and its target."""
     from surgeon.automation.recipes.recipe import Rules
-    from surgeon.pipeline.rewriting.rewrite_settings import require_target
+    from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 
     head: dict[str, Any] = {"target": "ort", "ep": None}
     given = ctx.params
@@ -77,7 +77,7 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         return list(importlib.import_module(f"surgeon.cli.commands.{command}").requested_edits(ctx)), head
     if not given["rules"] or given["plugins"]:
         raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
-    require_target(given["target"], given["ep"])
+    resolve_provider(given["target"], given["ep"])
     _require_rules(given["rules"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}
     rules = Rules(

@@ -77,7 +77,7 @@ def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
 def _print_warnings(report: "Report") -> None:
     """Print on stderr the warnings of a quiet run that succeeds."""
     from surgeon.display.content.near_misses import warning_lines
-    from surgeon.pipeline.rewriting.verification import rollback_message
+    from surgeon.pipeline.rewriting.rollback import rollback_message
 
     if report.rolled_back:
         click.echo(sanitise(f"FAILED: {rollback_message(report)}"), err=True)

@@ -17,7 +17,7 @@ from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traversal import function_key
-from surgeon.pipeline.rewriting.rewrite import gc_paused
+from surgeon.pipeline.rewriting.rule_run import gc_paused
 
 
 def diff(first: ModelLike, second: ModelLike) -> ModelDiff:

@@ -27,17 +27,15 @@ SUPPRESSING: Mapping[str, str] = {"nms": NMS_OP, "efficient-nms": EFFICIENT_NMS_
 """By post-processing that suppresses boxes, the op that it inserts."""
 
 
-def has_postprocessing(source: ModelLike, tail: str) -> bool:
-    """Whether a model already ends with the suppression that `detector_tail` would append."""
-    with Model.open(resolve_model(source)) as model:
-        draft = ModelDraft(model)
-        nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
-        names = [value.name for value in draft.graph.output]
-        made = {name for node in nodes for name in node.outputs}
-        return names[: len(POSTPROCESSING[tail].output_names)] == list(POSTPROCESSING[tail].output_names) and all(
-            not made.isdisjoint(required_nodes(draft.graph, [name])[1] | {name})
-            for name in POSTPROCESSING[tail].output_names
-        )
+def has_postprocessing(draft: ModelDraft, tail: str) -> bool:
+    """Whether a model already ends with the suppression that `postprocessing_edits` would append."""
+    nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
+    names = [value.name for value in draft.graph.output]
+    made = {name for node in nodes for name in node.outputs}
+    return names[: len(POSTPROCESSING[tail].output_names)] == list(POSTPROCESSING[tail].output_names) and all(
+        not made.isdisjoint(required_nodes(draft.graph, [name])[1] | {name})
+        for name in POSTPROCESSING[tail].output_names
+    )
 
 
 def detector_tail(
@@ -81,17 +79,31 @@ def detector_tail(
         ...
         surgeon.errors.UsageError: ...
     """
+    with Model.open(resolve_model(source)) as model:
+        given = {"activation": activation, "background": background, **settings}
+        return postprocessing_edits(ModelDraft(model), tail, output=output, scores=scores, **given)
+
+
+def postprocessing_edits(
+    draft: ModelDraft,
+    tail: str,
+    *,
+    output: str = "",
+    scores: str = "",
+    activation: str = "",
+    background: str = "",
+    **settings: Any,
+) -> list[Edit]:
+    """As `detector_tail`, for a draft."""
     if tail not in POSTPROCESSING:
         raise UsageError(f"There is no tail {tail!r} of a detector; choose one of {', '.join(POSTPROCESSING)}.")
     for name, given, known in (("activation", activation, ACTIVATIONS), ("background", background, BACKGROUND_CLASSES)):
         if given and given not in (*known, "none"):
             raise UsageError(f"There is no {name} {given!r} of scores; choose one of {', '.join(known)}, or none.")
-    with Model.open(resolve_model(source)) as model:
-        draft = ModelDraft(model)
-        found = describe_head(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
-        return _edits(
-            draft, found, tail, is_searched=not output, activation=activation, background=background, settings=settings
-        )
+    found = describe_head(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
+    return _edits(
+        draft, found, tail, is_searched=not output, activation=activation, background=background, settings=settings
+    )
 
 
 def _found(draft: ModelDraft, output: str) -> DetectorHead:

@@ -75,6 +75,12 @@ class ModelDraft(EditableModel):
         """Shapes and dtypes of all tensors, for any size of the dynamic dims."""
         return shapes_of(self.index)
 
+    def reset(self) -> None:
+        """Undo all changes of the skeleton, and claim nothing."""
+        super().reset()
+        self.claim = ModelClaim()
+        self.changed()
+
     def changed(self) -> None:
         """Discard the index and shapes after a change of `skeleton`."""
         self._index = None

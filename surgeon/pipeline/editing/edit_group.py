@@ -68,13 +68,13 @@ def edit(
         'proved'
     """
     wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
-    checks = Checks.named(check, CHECK_MODES, require_proof, options)
+    checks = Checks.named(check, CHECK_MODES, require_proof, options, dry_run=dry_run)
     if checks.options.layers:
         raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
     groups = edit_groups(wanted)
     started, report = time.perf_counter(), groups[0].report
     try:
-        made, _ = run(source, groups, checks, Saving(output, dry_run, external_data, force))
+        made, _ = run(source, groups, checks, Saving(output, external_data, force))
     finally:
         report.seconds = time.perf_counter() - started
     return ModelAndReport((made, report))

@@ -1,6 +1,6 @@
 """What edits of a whole model did, as data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -101,6 +101,10 @@ class EditReport(ResultBase):
             differences = tuple(dict.fromkeys((*before.differs_on, *found.differs_on)))
             found = replace(found, reason=reason, differs_on=differences)
         self.check = found
+
+    def timed(self, seconds: Mapping[str, float]) -> None:
+        """Add the time of a group of edits."""
+        self.seconds += sum(seconds.values())
 
     def saved(self, patch: Patch) -> None:
         """Note that the result is written, by its changes of the source."""

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from surgeon.file.patch import Patch
 from surgeon.pipeline.reports.site import Site
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import ResultBase
@@ -143,6 +144,26 @@ class Report(ResultBase):
         found |= {rule: 0 for rules in self.selection.values() for rule in rules}
         fired = Counter(step.rule for site in self.sites for step in site.steps if not step.is_for_sizes)
         return found | {rule: found.get(rule, 0) + times for rule, times in fired.items()}
+
+    def record(self, found: CheckResult | None) -> None:
+        """Add the comparison with the model before the rules."""
+        self.check = found
+        for site in self.sites:
+            site.check = found
+
+    def timed(self, seconds: dict[str, float]) -> None:
+        """Set the durations of the phases."""
+        self.seconds = seconds
+
+    def add_steps_before(self) -> None:
+        """Add the durations of the edit and the upgrade before the rules."""
+        for phase, report in (("edit", self.edited), ("upgrade", self.upgrade)):
+            if report is not None:
+                self.seconds[phase] = report.seconds
+
+    def saved(self, patch: Patch) -> None:
+        """Note that the result is written.  patch: its changes of the source."""
+        self.written = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""

@@ -1,8 +1,10 @@
 """What an upgrade did, as data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from surgeon.file.patch import Patch
 from surgeon.proof.check_result import CheckResult
 from surgeon.result_base import ResultBase, to_json_dict
 
@@ -40,6 +42,17 @@ class UpgradeReport(ResultBase):
         if self.opset[0] == self.opset[1]:
             return "unchanged"
         return self.check.outcome.value if self.check is not None else "unchecked"
+
+    def record(self, found: CheckResult | None) -> None:
+        """Set the comparison with the model before."""
+        self.check = found
+
+    def timed(self, seconds: Mapping[str, float]) -> None:
+        """Set the duration."""
+        self.seconds = sum(seconds.values())
+
+    def saved(self, patch: Patch) -> None:
+        """Note that the result is written."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""

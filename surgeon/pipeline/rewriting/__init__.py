@@ -4,9 +4,9 @@ __all__ = [
     "driver_settings",
     "greedy_driver",
     "rewrite",
-    "rewrite_settings",
+    "rollback",
     "rule_run",
+    "rule_set",
     "site_regions",
     "unknown_names",
-    "verification",
 ]

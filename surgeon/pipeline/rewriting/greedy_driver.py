@@ -1,6 +1,6 @@
 """Applies rules to a graph until nothing changes, and logs the steps (greedy rewriting)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import mark_near, near_misses, nearest
 from surgeon.pipeline.acceptance.op_history import OpHistory
+from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.step_replay import Replay
 from surgeon.rules.functions.inline_rules import remove_unused_functions
@@ -26,7 +27,6 @@ ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
 DEEPEST = 4  # inserted nodes that identify a tensor
 
-Progress = Callable[[str, int], None]
 State: TypeAlias = tuple[str, tuple[str, ...]]
 
 

@@ -1,13 +1,16 @@
 """One run of rules over a model, and its repetition without some of its sites."""
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
+from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.reports.site import Site, group_dependent_steps
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
-from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.pipeline.rewriting.step_replay import Replay
 
 
@@ -20,6 +23,18 @@ def open_index(model: Model) -> Index:
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
         raise
     return index
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Disable the cyclic garbage collector: an index has many small objects and no garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(slots=True)

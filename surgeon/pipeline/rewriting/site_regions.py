@@ -140,10 +140,11 @@ def _is_plain(match: Match) -> bool:
     return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
 
 
-def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> None:
+def prove_sites(run: RuleRun, original: Callable[[], OutputModel], options: CheckOptions) -> None:
     """Prove each unproved site of a run by itself, and attach the proofs.
 
-    A site gets no proof if the rollback of a failed site would invalidate it.
+    A site gets no proof if the rollback of a failed site would invalidate it.  original: returns the model before the
+    rules, by its full path if it is a file.
     """
     require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
@@ -158,8 +159,6 @@ def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> N
         proof_time=options.proof_time,
         jobs=options.jobs or 0,
     )
-    if isinstance(original, Path):
-        original = original.absolute()
     check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.settings.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.settings.rules}

@@ -6,9 +6,8 @@ upgrade.
 """
 
 import os
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import onnx
@@ -18,16 +17,18 @@ from surgeon.errors import GraphError, Unavailable, UsageError
 from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import ExternalDataMode, OutputModel, save
+from surgeon.file.save import ExternalDataMode
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.ops.schemas import schema
 from surgeon.ops.traversal import all_nodes, node_label, unique_name
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.driver import run
+from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.pipeline.transform import Claim, EqualModels, Words
 from surgeon.pipeline.upgrading.declared_opset import declare_opset, fitting_opset, local_functions
-from surgeon.proof.check_options import CheckOptions, resolve_options
-from surgeon.proof.model.final_check import model_check, require_equal, structural_fault
-from surgeon.proof.model.load_check import require_loaded
+from surgeon.proof.check_options import CheckOptions
 from surgeon.runtime.provider_support import CPU, ProviderSupport
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.opsets.migration import ir_version_for, migrate_node, newest_opset
@@ -35,6 +36,7 @@ from surgeon.shapes.opsets.node_change import Array, Change
 from surgeon.text import join_first
 
 UpgradeCheck: TypeAlias = Literal["model", "none"]
+UPGRADE_CHECKS = ("model", "none")
 
 NAMED = 3  # nodes named for each op that blocks
 SPELLED = 8  # most elements of a constant that its name lists
@@ -76,35 +78,10 @@ def upgrade(
         >>> surgeon.upgrade("notebooks/models/tiny_distilbert.onnx", 21, "newer.onnx", check="none").opset
         (18, 21)
     """
-    start = time.perf_counter()
-    resolve_options(options).require()
     require_opset(opset)
-    with Model.open(source) as model:
-        resolve_options(options).require_dims_of(model.skeleton.graph)
-        done, patch = plan_upgrade(model, opset, str(source), str(output))
-
-        def inspect(path: Path) -> None:
-            check_upgrade(
-                done,
-                model,
-                Path(source),
-                written=path,
-                check=check,
-                options=resolve_options(options),
-                require_proof=require_proof,
-            )
-
-        try:
-            save(
-                model,
-                patch,
-                output,
-                external_data=external_data,
-                force=force,
-                check=None if patch.empty else inspect,
-            )
-        finally:
-            done.seconds = time.perf_counter() - start
+    checks = Checks.named(check, UPGRADE_CHECKS, require_proof, options)
+    _, [done] = run(source, [Upgrade(opset, str(source))], checks, Saving(output, external_data, force))
+    assert isinstance(done, UpgradeReport)  # as `Upgrade` claims
     return done
 
 
@@ -150,6 +127,24 @@ def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeRe
         if ir_version != index.ir_version:
             draft.skeleton.ir_version = ir_version
     return done
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such."""
+
+    opset: int
+    """The opset."""
+    name: str = "The model"
+    """Name of the model in messages."""
+
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Raise the opset of a draft, and claim that the models are equal.  Raises as `upgrade`."""
+        require_opset(self.opset)
+        checks.options.require_dims_of(draft.before.skeleton.graph)
+        done = upgrade_skeleton(draft, self.opset, self.name)
+        draft.changed()
+        return Claim(done, Words.of("upgraded"), EqualModels(), changed=done.opset[0] < done.opset[1])
 
 
 class _UpgradePlan:
@@ -334,27 +329,3 @@ def _onnx_nodes(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
 def _changes_version(op: str, old: int, new: int) -> bool:
     before, after = schema("", op, old), schema("", op, new)
     return before is None or after is None or before.since_version != after.since_version
-
-
-def check_upgrade(
-    done: UpgradeReport,
-    model: Model,
-    source: OutputModel,
-    written: OutputModel,
-    check: UpgradeCheck,
-    options: CheckOptions,
-    require_proof: bool,
-) -> None:
-    """Compare an upgraded model with its source, and add the result to the report.
-
-    Raises GraphError if it is invalid, CheckFailed if ONNX Runtime loads only the source, if the models differ, or if a
-    required proof is missing.
-    """
-    done.refused = require_loaded("upgraded", [source], written, options=options, report=done) or ""
-    if check == "none":
-        return
-    complaint = structural_fault(model, written)
-    if complaint is not None:
-        raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")
-    done.check = model_check(model, source, options).check(written)
-    require_equal("upgraded", done.check, require_proof, done)

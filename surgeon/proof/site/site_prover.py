@@ -1,7 +1,7 @@
 """Proofs of all regions of a rewrite; equal regions are proved once, whatever the size of the model."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -43,7 +43,7 @@ class SiteProver:
     """
 
     def __init__(
-        self, index: Index, original: Path | onnx.ModelProto, options: ProofOptions, bodies: BodyLookup
+        self, index: Index, original: Callable[[], Path | onnx.ModelProto], options: ProofOptions, bodies: BodyLookup
     ) -> None:
         self._origin = OriginalModel(index)
         self._shapes = ShapeInference(self._origin)
@@ -284,7 +284,7 @@ class SiteProver:
         if not unknown:
             return False
         found = run_inner_shapes(
-            InnerShapesRequest(self._original, self._origin.model.skeleton, list(unknown), self._options)
+            InnerShapesRequest(self._original(), self._origin.model.skeleton, list(unknown), self._options)
         )
         self._rank_refusal = _as_clause(found.refusal)
         tensors = {

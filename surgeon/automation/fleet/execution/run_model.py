@@ -15,13 +15,14 @@ from surgeon.automation.fleet.proof_store import FleetProofStore
 from surgeon.automation.fleet.storage.storage import Storage, StoredFile, TransientStorageError, sibling_url, storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.automation.recipes.recipe_report import RecipeReport
-from surgeon.automation.recipes.run_recipe import rule_settings, run
+from surgeon.automation.recipes.run_recipe import rule_set, run
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError
 from surgeon.file.external_data import locations
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.model import Model
+from surgeon.pipeline import driver
+from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.reports.edit_report import EditReport
-from surgeon.pipeline.rewriting.rewrite import rewrite_with
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.proof.cache.proof_key import use_proof_store
 from surgeon.runtime.processes.worker_main import ReportProgress
@@ -224,11 +225,11 @@ def report_if_unmatched(recipe: Recipe, fetched: FetchedModel) -> RecipeReport |
     for step in recipe.steps:
         if not isinstance(step, Rules):
             return None
-        settings = rule_settings(recipe, step, output=None, check="sites", expect=step.expect, dry_run=True)
-        _, done = rewrite_with(fetched.path, step.rules, settings)
-        if done.sites:
+        asked = rule_set(recipe, step)
+        driver.run(fetched.path, [asked], Checks(dry_run=True))
+        if asked.report.sites:
             return None
-        report.parts.append(done)
+        report.parts.append(asked.report)
     return report
 
 

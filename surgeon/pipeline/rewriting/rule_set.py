@@ -1,0 +1,215 @@
+"""Rules as a transform: they run over a model, each site is proved, and sites that fail are rolled back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from surgeon.errors import ExpectationUnmet, UsageError
+from surgeon.file.model import Model
+from surgeon.pipeline.acceptance.already_fused import already_fused
+from surgeon.pipeline.acceptance.kernel_support import ops_left, resolve_provider
+from surgeon.pipeline.checks import Checks, Progress
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings, NodeFilter
+from surgeon.pipeline.rewriting.rollback import RuleClaims
+from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
+from surgeon.pipeline.rewriting.unknown_names import require_named
+from surgeon.pipeline.transform import Claim, Compound, Transform
+from surgeon.proof.check_options import require_expected_counts
+from surgeon.rules.catalogue import resolve_with_edits, unique_rules
+from surgeon.rules.functions.function_definition import LocalFunction
+from surgeon.rules.functions.inline_rules import inline_rules
+from surgeon.rules.rule import Rule
+from surgeon.target_registry import target_of
+from surgeon.targets.target import Target
+from surgeon.text import did_you_mean
+
+Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
+Selection: TypeAlias = dict[str, tuple[Rule, ...]]
+UpgradeChoice: TypeAlias = int | Literal["none", "auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Replace what rules recognise; the fields are those of `surgeon.rewrite`."""
+
+    rules: Rules = ()
+    """Rule objects, local functions, or names as at the command line; a tail such as "nms" is an edit, made first."""
+    inline: Sequence[str] = ()
+    """Local functions whose calls are inlined first."""
+    only: Sequence[str] = ()
+    """Shell patterns of node names; only these are rewritten."""
+    skip: Sequence[str] = ()
+    """Shell patterns of node names that are not rewritten."""
+    approximate: bool = False
+    """Whether a group of rules includes those that change numbers beyond rounding."""
+    upgrade: UpgradeChoice = "none"
+    """Opset to which the model is raised first; "auto" for the least one with which all waiting rules fire."""
+    expect: Mapping[str, int] = field(default_factory=dict)
+    """How often rules must fire, by name."""
+    target: str = "ort"
+    """Name of the target."""
+    ep: str | None = None
+    """Execution provider; None for the default of the target."""
+    for_many: bool = False
+    """Whether the rules run on other models too: a pattern that matches no node is then reported, not an error."""
+    report: Report = field(default_factory=lambda: Report("", "", "", {}), compare=False, repr=False)
+    """Report of the rules, and of the upgrade and the edit before them."""
+
+    def require(self) -> None:
+        """Raise UsageError for invalid values."""
+        resolve_provider(self.target, self.ep)
+        require_choice(self.upgrade, self.expect, self.only, self.skip)
+
+    def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:
+        """The edit and the upgrade before the rules, and the rules."""
+        self.require()
+        with checks.timer.phase("read"):
+            selection: Selection = {}
+            tails: list[str] = []
+            if self.rules or not self.inline:
+                selection, tails = resolve_with_edits(self.rules, approximate=self.approximate)
+        self.report.target, self.report.ep, self.report.tails = self.target, self.ep, tuple(tails)
+        rules = RuleTransform(self, selection)
+        steps: list[Transform | Compound] = [rules]
+        if self.upgrade != "none":
+            from surgeon.pipeline.rewriting.upgrade_for_rules import UpgradeForRules  # not at the top: few ask
+
+            steps.insert(0, UpgradeForRules(rules, self.upgrade))
+        if tails:
+            from surgeon.pipeline.rewriting.aliased_edit import aliased_edits  # not at the top: rarely needed
+
+            steps[:0] = [aliased_edits(tails[0], self.target, self.report)]
+        return steps
+
+
+def require_choice(upgrade: UpgradeChoice, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
+    """Raise UsageError for invalid values of these arguments."""
+    if isinstance(upgrade, bool) or not (upgrade in ("none", "auto") or isinstance(upgrade, int)):
+        raise UsageError(f"upgrade={upgrade!r} is no opset; give a number, 'auto' or 'none'.")
+    require_expected_counts(expect)
+    for names in (only, skip):
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """The rules after their first run over a model."""
+
+    run: RuleRun
+    """The run."""
+    first: Selection
+    """Rules that ran before the others."""
+    nodes: int
+    """Nodes before the rules ran."""
+    constants: int
+    """Constant nodes before the rules ran."""
+    unused: dict[str, str]
+    """Patterns of node names that match no node, with a clause on the nearest names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTransform:
+    """The rules of a rule set, without what is done before them."""
+
+    rule_set: RuleSet
+    """The rule set."""
+    selection: Selection
+    """Its rules, by the name that the user gave."""
+    runs: dict[Model, FirstRun] = field(default_factory=dict, compare=False, repr=False)
+    """Runs that were made to choose an upgrade, by their model."""
+
+    @property
+    def report(self) -> Report:
+        """Report of the rules."""
+        return self.rule_set.report
+
+    def run_over(self, model: Model, checks: Checks) -> FirstRun:
+        """Run the rules over a model."""
+        asked, timer = self.rule_set, checks.timer
+        with gc_paused():
+            with timer.phase("read"):
+                index = open_index(model)
+                first = inline_rules(index, asked.inline) if asked.inline else []
+            filtered = NodeFilter(asked.only, asked.skip)
+            before = index.count_nodes(), index.count_constants(), filtered.unused(index)
+            by_name: Selection = {rule.name: (rule,) for rule in first}
+            rules = unique_rules(by_name | self.selection)
+            settings = DriverSettings(rules, asked.target, asked.ep, first, node_filter=filtered)
+            return FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks)), by_name, *before)
+
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Run the rules over the model before the draft, and claim that each site computes the same."""
+        checks.options.require_dims_of(draft.before.skeleton.graph)
+        found = self.runs.pop(draft.before, None) or self.run_over(draft.before, checks)
+        run, report, asked = found.run, self.rule_set.report, self.rule_set
+        everything = found.first | self.selection
+        report.selection = {name: tuple(rule.name for rule in rules) for name, rules in everything.items()}
+        report.unused, report.next_steps = found.unused, _next_steps(run)
+        report.nodes_before, report.nodes_after = found.nodes, run.index.count_nodes()
+        report.constants = found.constants, run.index.count_constants()
+        report.dims = dict(checks.options.dims)
+        report.sites, report.misses = run.sites, run.driver.misses()
+        require_named(report, unique_rules(self.selection), run.index, for_many=asked.for_many)
+        there = partial(_already_there, run, everything)
+        confirm_counts(report, asked.expect, there)
+        return RuleClaims(run, report, checks, confirm=lambda: confirm_counts(report, asked.expect)).first(draft)
+
+
+def _next_steps(run: RuleRun) -> tuple[str, ...]:
+    """What to do before the rewritten model runs on the target, one clause each."""
+    target = target_of(run.settings.target)
+    steps = target.next_steps(run.index) if isinstance(target, Target) and target.next_steps is not None else ()
+    return (*ops_left(run.settings.target, run.index), *steps)
+
+
+def _already_there(run: RuleRun, selection: Selection, name: str) -> str | None:
+    """Nodes of the source that a rule, or a group of rules, would write, as a clause; None without any."""
+    by_rule = {rule.name: (rule,) for rules in selection.values() for rule in rules}
+    return already_fused(run.index, selection.get(name) or by_rule[name], run.settings.target)
+
+
+def _with_proof_warmup(checks: Checks) -> Progress | None:
+    """The progress callback; at the first rewrite it also starts the workers of the proofs."""
+    if checks.dry_run or not checks.sites:
+        return checks.progress
+    progress, is_started = checks.progress, False
+
+    def report(rule: str, count: int) -> None:
+        nonlocal is_started
+        if not is_started:
+            # Not at the top: a run without proofs does not import it.
+            from surgeon.proof.site.worker_proofs import start
+
+            is_started = True
+            start()
+        if progress is not None:
+            progress(rule, count)
+
+    return report
+
+
+def confirm_counts(report: Report, expect: Mapping[str, int], there: Any = lambda _: None) -> None:
+    """Raise ExpectationUnmet if a rule fired another number of times, UsageError for a rule that did not run.
+
+    there: by name, nodes of the source that the rule would write, as a clause; None without any.
+    """
+    wrong = []
+    for name, wanted in expect.items():
+        if not report.knows(name):
+            names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
+            raise UsageError(
+                f"A number of sites is expected of {name!r}, which is not run; {did_you_mean(name, names)}"
+            )
+        found, gone = report.count(name), report.count(name, rolled_back=True)
+        if found != wanted:
+            more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
+            times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
+            known = there(name) if found < wanted else None
+            because = f" ({known}: the exporter may write the op itself now)" if known else ""
+            wrong.append(f"{name} fires {found} {times}{more} where {wanted} {were} expected{because}")
+    if wrong:
+        raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)
