@@ -176,12 +176,11 @@ def written_text(path: str, note: str = "") -> Text:
 def upgrade_document(done: UpgradeReport) -> Document:
     """An upgrade."""
     reason = f" {done.check.reason}" if done.check is not None and done.check.reason else ""
-    failed = done.check is not None and done.outcome == "failed"
     summary = [
         *upgrade_lines(done),
         ("outcome", (outcome(done.outcome), reason)),
         ("time", seconds_text(done.seconds)),
-        ("written", written_text("" if failed else done.output)),
+        ("written", written_text(done.output if done.written else "")),
     ]
     return Document(file_name(done.source, "An upgrade"), [], summary)
 

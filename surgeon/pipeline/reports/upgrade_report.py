@@ -33,6 +33,8 @@ class UpgradeReport(ResultBase):
     """Duration."""
     refused: str = ""
     """Why ONNX Runtime loads neither the source nor the result; empty if it loads the source."""
+    written: bool = False
+    """Whether the output file was written."""
     declared: str = ""
     """What was wrong with the declared opset, as a clause; empty if nothing was."""
 
@@ -52,7 +54,8 @@ class UpgradeReport(ResultBase):
         self.seconds = sum(seconds.values())
 
     def saved(self, patch: Patch) -> None:
-        """Note that the result is written."""
+        """Note that the result is written.  patch: its changes of the source."""
+        self.written = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""
