@@ -12,8 +12,7 @@ import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_helper
 
 from surgeon.ir.scope import qualified_name
-from surgeon.ops.traits.trait_lookup import guess_node_traits, random_among
-from surgeon.ops.traversal import all_nodes
+from surgeon.ops.traits.trait_lookup import guess_node_traits, random_among, shape_only_inputs
 from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
@@ -192,10 +191,8 @@ class ProofCase:
     @property
     def shape_only_inputs(self) -> set[str]:
         """The inputs of which both sides read only the shape."""
-        nodes = [node for model in (self.models.before, self.models.after) for node in all_nodes(model.graph.node)]
-        measured = {node.input[0] for node in nodes if guess_node_traits(node).shape.reads_only_shape and node.input}
-        read = {name for node in nodes for name in node.input[guess_node_traits(node).shape.reads_only_shape :]}
-        return measured.intersection(item.name for item in self.inputs if item.value is None) - read
+        found = shape_only_inputs(self.models.before, self.models.after)
+        return found.intersection(item.name for item in self.inputs if item.value is None)
 
     @property
     def ops(self) -> frozenset[str]:

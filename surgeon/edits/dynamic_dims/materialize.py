@@ -173,7 +173,7 @@ def _written(
     if isinstance(recipe, SizeTensor):
         return _numbers(writer, recipe)
 
-    def add(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+    def node(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
         made = node_of(op, inputs, writer.fresh(name), **attributes)
         front.append(made)
         return str(made.output[0])
@@ -185,10 +185,10 @@ def _written(
         return _tuples(writer, recipe)
     source = names.get(recipe.tensor, recipe.tensor)
     if recipe.from_one_element:
-        source = add("Gather", [source, writer.numbers([0])], f"{source}_one", axis=recipe.axis)
+        source = node("Gather", [source, writer.numbers([0])], f"{source}_one", axis=recipe.axis)
     rank = len(recipe.shape)
     target = [recipe.shape[axis] if axis == recipe.axis else 1 for axis in range(rank)]
-    return add("Expand", [source, writer.vector(target)], f"{source}_repeated")
+    return node("Expand", [source, writer.vector(target)], f"{source}_repeated")
 
 
 def _tuples(writer: SizeWriter, recipe: IndexTuples) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from onnx import NodeProto
+from onnx import ModelProto, NodeProto
 
 from surgeon.ops.traits.op_traits import NO_TRAITS, OpTraits
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
-from surgeon.ops.traversal import node_label
+from surgeon.ops.traversal import all_nodes, node_label
 
 OP_TRAITS: Mapping[str, OpTraits] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
 
@@ -75,6 +75,14 @@ def random_among(nodes: Iterable[NodeProto]) -> str:
             of_training = f" in training: {TRAINING_HELP}" if node.op_type not in ALWAYS_RANDOM else ""
             return f" ({node.op_type} {node_label(node)!r} is random{of_training})"
     return ""
+
+
+def shape_only_inputs(*models: ModelProto) -> set[str]:
+    """The tensors of which the nodes of these models read the shape, and nothing else."""
+    nodes = [node for model in models for node in all_nodes(model.graph.node)]
+    measured = {node.input[0] for node in nodes if guess_node_traits(node).shape.reads_only_shape and node.input}
+    read = {name for node in nodes for name in node.input[guess_node_traits(node).shape.reads_only_shape :]}
+    return measured - read
 
 
 def traits_of(name: str) -> OpTraits:

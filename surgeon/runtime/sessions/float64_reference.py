@@ -10,7 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from surgeon.errors import GraphError
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, INTERMEDIATE_DTYPE_ATTRIBUTES, QUANTIZING
-from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM, CAST_OPS
+from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM, CAST_OPS, shape_only_inputs
 from surgeon.ops.traversal import all_nodes, subgraphs
 from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
@@ -166,6 +166,8 @@ class Float64Reference:
         refusals: list[str] = []
         # By the name of an input: the last, and in float64.
         self._widened: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        outputs = {port.name for port in mini.graph.output}
+        self._unread = shape_only_inputs(mini) - outputs  # their numbers do not matter
         self._others = _wide_models(mini, bodies or {}, custom_ops, limit=limit, refusals=refusals, change=change)
         self._engine = next(self._others, None)
         if self._engine is None:
@@ -205,6 +207,8 @@ class Float64Reference:
         """An input in float64; a large array that is the same object as in the last run, as weights are, is kept."""
         if array.size < _LARGE:
             return _wide(array)
+        if name in self._unread:
+            return np.zeros(array.shape) if _is_float(array) else array
         known = self._widened.get(name)
         if known is None or known[0] is not array:
             known = self._widened[name] = (array, _wide(array))
@@ -277,5 +281,8 @@ def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float 
 
 def _wide(array: np.ndarray) -> np.ndarray:
     """Return floats as float64, also those of ml_dtypes, and anything else as it is."""
-    is_float = array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
-    return array.astype(np.float64) if is_float else array
+    return array.astype(np.float64) if _is_float(array) else array
+
+
+def _is_float(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
