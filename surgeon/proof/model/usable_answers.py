@@ -30,5 +30,5 @@ def all_nan(outputs: Mapping[str, np.ndarray]) -> bool:
     return (
         bool(floats)
         and len(floats) == len(outputs)
-        and all(bool(np.isnan(array.astype(np.complex128)).all()) for array in floats)
+        and all(bool(np.isnan(array.flat[:1]).all() and np.isnan(array).all()) for array in floats)
     )

@@ -109,21 +109,26 @@ def compare(
     if dtype not in TOLERANCES:
         return _compare_exact(name, dtype, original, b=rewritten, noise=noise)
     a, b = _wide(original), _wide(rewritten)
-    scale = max_magnitude(a)
+    finite, why = np.isfinite(a), None
+    if not (finite.all() and np.isfinite(b).all()):
+        why = _non_finite_mismatch(a, b)
+        a, b = np.where(finite, a, 0), np.where(finite, b, 0)
+    magnitude = np.abs(a)
+    largest = float(magnitude.max(initial=0.0))
+    scale = largest if math.isfinite(largest) else max_magnitude(magnitude)  # a complex one may overflow
     relative, absolute = tolerance(dtype, rtol, atol)
     allowed = absolute + relative * scale + noise
-    why = _non_finite_mismatch(a, b)
     if why is not None:
         return Comparison(
             OutputError(name, dtype, math.inf, max_rel=math.inf, scale=scale, allowed=allowed, ok=False), why
         )
-    finite = np.isfinite(a)
     with np.errstate(over="ignore"):
-        gap = np.abs(np.where(finite, a, 0) - np.where(finite, b, 0))
+        gap = np.abs(a - b)
     max_abs = float(gap.max(initial=0.0))
-    magnitude = np.abs(np.where(finite, a, 0))
-    meaningful = magnitude > _MEANINGFUL * scale
-    max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
+    max_rel = 0.0
+    if max_abs:
+        meaningful = magnitude > _MEANINGFUL * scale
+        max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
     ok = max_abs <= allowed
     if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:
         scales = scale_per_slice(magnitude)
