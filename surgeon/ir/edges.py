@@ -124,4 +124,9 @@ def _body_borders(body: Scope) -> Iterator[tuple[tuple[Scope, str], tuple[Scope,
     for name, inner in zip(owner.outputs, made[is_loop:], strict=False):
         if name:
             yield (body, inner), (outside, name)
-    yield from (((body, made[place]), (body, given[again])) for place, again in states(body))
+    carried = states(body)
+    yield from (((body, made[place]), (body, given[again])) for place, again in carried)
+    begin = owner.inputs[2 if is_loop else offset :]
+    for first, last in zip(begin, owner.outputs[: len(carried) - is_loop], strict=False):
+        if first and last:  # without any iteration, the first value is the last
+            yield (outside, first), (outside, last)
