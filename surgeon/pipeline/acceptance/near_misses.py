@@ -15,9 +15,9 @@ from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchD
 from surgeon.rules.matching.anchors import nodes_matching_glob
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
-from surgeon.rules.matching.matcher import match_at
+from surgeon.rules.matching.op_requirements import by_rarity
 from surgeon.rules.matching.pattern import Pattern
-from surgeon.rules.mismatches.candidate_roots import by_rarity, candidate_roots, op_neighbourhood, pattern_size
+from surgeon.rules.mismatches.candidate_roots import candidate_roots, op_neighbourhood, pattern_size
 from surgeon.rules.mismatches.furthest_failure import FurthestFailure, furthest_failure
 from surgeon.rules.mismatches.mismatch import KINDS_AT_UNMATCHED_NODE, MatchFailure, Mismatch
 from surgeon.rules.rule import Rule, RulePlan
@@ -105,7 +105,7 @@ class Explainer:
     def _attempt(self, compiled: CompiledPattern, root: Node, accept: Accept | None) -> FurthestFailure | None:
         """The furthest failure of a pattern at a node; None if it matches and may be rewritten."""
 
-        def refuse(match: Match, is_at_fault: bool = False) -> MatchFailure | None:
+        def refuse(match: Match, is_at_fault: bool) -> MatchFailure | None:
             """Why a match is declined.  is_at_fault: the match is partial, so the rule may raise."""
             try:
                 if accept is not None:
@@ -118,8 +118,6 @@ class Explainer:
                 return MatchFailure("condition", "", "", seen="", message=str(error), where=compiled.pattern.where)
             return None
 
-        if match_at(self.index, compiled, root, lambda match: refuse(match) is None) is not None:
-            return None
         return None if compiled.search is not None else furthest_failure(self.index, compiled, root, refuse)
 
 
@@ -281,30 +279,18 @@ def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
 
 
 def _absent_op(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Scope]) -> Mismatch | None:
+    pattern = compiled.pattern
+    absent = partial(Mismatch, rule, pattern.name, "", where=pattern.where, matched=0, kind="absent")
     if compiled.search is not None:
-        pattern = compiled.pattern
-        why = compiled.search.why_none(index, scopes)
-        return Mismatch(rule, pattern.name, "", reason=why, where=pattern.where, matched=0, kind="absent")
+        return absent(reason=compiled.search.why_none(index, scopes))
+    groups = sorted(compiled.written_ops.required, key=by_rarity)
+    missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
     if compiled.op_glob is not None:
         wanted = "::".join(filter(None, compiled.op_glob))
         if any(nodes_matching_glob(scope, *compiled.op_glob) for scope in scopes):
             return None
-        reason, pattern = f"there is no {wanted} in the model", compiled.pattern
-        return Mismatch(
-            rule,
-            pattern.name,
-            "",
-            reason=reason,
-            where=pattern.where,
-            matched=0,
-            total=pattern_size(pattern),
-            kind="absent",
-            wanted=wanted,
-            found="none",
-        )
-    groups = sorted(compiled.written_ops.required, key=by_rarity)
-    missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
-    if missing:
+        reason = f"there is no {wanted} in the model"
+    elif missing:
         wanted = " or ".join(sorted(missing[0]))
         reason = f"there is no {wanted} in the model{_misspelt(missing[0])}"
     elif all(any(not scope.has_any(group) for group in groups) for scope in scopes):
@@ -312,20 +298,7 @@ def _absent_op(index: Index, rule: str, compiled: CompiledPattern, scopes: list[
         reason = f"no graph of the model has all of {wanted}"
     else:
         return None
-    pattern = compiled.pattern
-    total = pattern_size(pattern)
-    return Mismatch(
-        rule,
-        pattern.name,
-        "",
-        reason=reason,
-        where=pattern.where,
-        matched=0,
-        total=total,
-        kind="absent",
-        wanted=wanted,
-        found="none",
-    )
+    return absent(reason=reason, total=pattern_size(pattern), wanted=wanted, found="none")
 
 
 def _misspelt(ops: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ __all__ = [
     "match_state",
     "matcher",
     "node_matchers",
+    "op_requirements",
     "pattern",
     "removability",
     "shape_uses",

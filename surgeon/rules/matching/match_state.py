@@ -119,11 +119,17 @@ class MatchState:
 
     def canonical(self, name: str) -> str:
         """The tensor behind nodes that change nothing."""
+        return self.behind(name)[0]
+
+    def behind(self, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
+        """The tensor behind nodes that change nothing, its producer, and those nodes."""
+        passed: tuple[Node, ...] = ()
         node = self.producers.get(name)
         while node is not None and node.op in TRANSPARENT and self.is_passthrough(node, name):
+            passed = (*passed, node)
             name = node.inputs[0]
             node = self.producers.get(name)
-        return name
+        return name, node, passed
 
     source_of = canonical
 

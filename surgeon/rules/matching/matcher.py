@@ -20,6 +20,7 @@ from surgeon.rules.matching.removability import (
     input_produced_inside,
     kept_passthrough_nodes,
     kept_shared_nodes,
+    outside_uses,
     with_helper_nodes,
 )
 from surgeon.rules.matching.shape_uses import ShapeUse, find_shape_uses
@@ -235,7 +236,7 @@ def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, 
             wider = with_helper_nodes(state, nodes, names)
             nodes = nodes if input_produced_inside(state, compiled, wider) else wider
         sizes = find_shape_uses(state, nodes, names)
-        is_free = has_no_outside_uses(state, nodes, names, apart={asked.node for asked in sizes})
+        is_free = not any(outside_uses(state, nodes, names, apart={asked.node for asked in sizes}))
     match = Match(
         state.index, state.scope, compiled.pattern, nodes=nodes, outputs=names, bound=dict(state.bindings), kept=kept
     )

@@ -126,7 +126,7 @@ class OpRequirements:
             others = [form - common for form in forms]
             if not all(others):
                 return common
-            return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
+            return common | {frozenset[str]().union(*(min(form, key=by_rarity) for form in others))}
         if not isinstance(value, NodeOutput):
             return frozenset()
         flat = self.flat(value)
@@ -191,7 +191,7 @@ class OpRequirements:
 
 
 @cache
-def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
+def by_rarity(group: frozenset[str]) -> tuple[int, list[str]]:
     """Sort key of groups of ops: their size, then their names."""
     return len(group), sorted(group)
 

@@ -1,6 +1,6 @@
 """Whether matched nodes can be removed: readers outside the match, and outputs that must stay."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from surgeon.ir.scope import Node
@@ -8,32 +8,40 @@ from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match_state import MatchState, VariadicBinding
 
+ASIDE_LIMIT = 24
 
-def has_no_outside_uses(
+
+def outside_uses(
     state: MatchState,
     nodes: tuple[Node, ...],
     names: tuple[str, ...],
     among: tuple[Node, ...] | None = None,
     apart: Collection[Node] = (),
-) -> bool:
-    """Whether no inner tensor has a use outside the match.
+) -> Iterator[tuple[Node, str]]:
+    """The inner tensors of a match that must stay or have a reader outside it, each with its producer.
 
-    among: check only these nodes.  apart: nodes that may read inner tensors.
+    names: the outputs.  among: check only these nodes.  apart: nodes that may read inner tensors.
     """
     inside = {*nodes, *apart}
     held, consumers = state.scope.protected, state.scope.consumers
     for node in nodes if among is None else among:
         for name in node.outputs:
-            if name and name not in names:
-                if name in held:
-                    return False
-                for reader in consumers.get(name, ()):
-                    if reader not in inside and reader.alive:
-                        return False
-    return True
+            if not name or name in names:
+                continue
+            if name in held:
+                yield node, name
+                continue
+            for reader in consumers.get(name, ()):
+                if reader not in inside and reader.alive:
+                    yield node, name
+                    break
 
 
-ASIDE_LIMIT = 24
+def has_no_outside_uses(
+    state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...], among: tuple[Node, ...] | None = None
+) -> bool:
+    """Whether no inner tensor has a use outside the match."""
+    return next(outside_uses(state, nodes, names, among), None) is None
 
 
 def with_helper_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...]) -> tuple[Node, ...]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.rules.matching.anchors import CLIMB_LIMIT, nodes_matching_glob
 from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.op_requirements import by_rarity
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, Pattern, Value
 
 SIGHT = 3  # depth of op neighbourhoods
@@ -141,7 +142,3 @@ def op_neighbourhood(root: Node | None, depth: int = SIGHT) -> tuple[object, ...
         return () if root is None else (root.op,)
     producers = root.scope.producers
     return root.op, *[op_neighbourhood(producers.get(name), depth - 1) for name in root.inputs]
-
-
-def by_rarity(group: frozenset[str]) -> tuple[int, list[str]]:
-    return len(group), sorted(group)

@@ -1,4 +1,4 @@
-"""Why a pattern does not match at a node: the search that failed is repeated with a listener.
+"""Why a pattern does not match at a node: the search, with a listener.
 
 Each way of the search may have one failure: the listener records it and lets the search go on as if it fitted.  If all
 else fits, that failure is the only thing wrong.  If no way has a single failure, the one that came furthest is the
@@ -58,7 +58,7 @@ class FurthestFailure(NamedTuple):
 
 
 def furthest_failure(index: Index, compiled: CompiledPattern, root: Node, refuse: Refuse) -> FurthestFailure | None:
-    """Why a pattern does not match at a node; None if it does, or if the node lacks the output."""
+    """Why a pattern does not match at a node; None if it does and is not refused, or if the node lacks the output."""
     name = first_output(compiled, root)
     return None if name is None else FailureListener(MatchState(index, root.scope), compiled, refuse).search(name)
 
@@ -75,10 +75,13 @@ class FailureListener:
         self.heard = 0
 
     def search(self, name: str) -> FurthestFailure | None:
-        """The furthest failure if the first output is this tensor."""
+        """The furthest failure if the first output is this tensor; None if that matches."""
         self.state.listener = self
-        self.compiled.outputs[0](self.state, name, partial(self._finish, (name,)))
-        return self.best
+
+        def attempt(then: Continuation, is_near: bool = False) -> bool:
+            return self.compiled.outputs[0](self.state, name, then)
+
+        return None if self.exact_first(attempt, partial(self._finish, (name,))) else self.best
 
     def fails(self, then: Continuation | None, line: PatternLine, reason: Reason) -> bool:
         """Record a failure, and go on as if it fitted, if nothing else has failed yet.  Returns False."""
@@ -105,15 +108,16 @@ class FailureListener:
             nonlocal is_exact, steps
             is_exact, state.listener = True, self
             state.steps, steps = steps, state.steps
-            then()
+            found = then()
             state.steps, steps = steps, state.steps
             state.listener = None
-            return False
+            return found
 
         if self.heard > MAX_FAILURES:
             return False
         state.listener, state.steps = None, 0
-        attempt(go_on)
+        if attempt(go_on):
+            return True
         state.listener, state.steps, taken = self, steps, state.steps
         if taken > STEP_LIMIT:
             self.fails(None, self.line, ("too_ambiguous",))
@@ -124,13 +128,13 @@ class FailureListener:
         state, compiled, place = self.state, self.compiled, len(names)
         if place == len(compiled.outputs):
             return self._conclude(names)
-        further = candidate_outputs(state, compiled, names)
-        for name in further:
-            compiled.outputs[place](state, name, partial(self._finish, (*names, name)))
-        return not further and self.fails(None, self.line, ("no_output", compiled, place))
+        further, matcher = candidate_outputs(state, compiled, names), compiled.outputs[place]
+        if not further:
+            return self.fails(None, self.line, ("no_output", compiled, place))
+        return any(matcher(state, name, partial(self._finish, (*names, name))) for name in further)
 
     def _conclude(self, names: tuple[str, ...]) -> bool:
-        """All nodes matched: check the match as a whole."""
+        """All nodes matched: check the match as a whole; returns whether nothing stands against it."""
         state, nodes = self.state, self.state.nodes
         state.nodes = without_virtual(nodes)
         match, passed, is_free = build_match(state, self.compiled, names)
@@ -144,7 +148,7 @@ class FailureListener:
             if self.best is None or done.rank > self.best.rank:
                 self.best = done
         state.nodes = nodes
-        return False
+        return not failures
 
     def _depth(self) -> int:
         """Number of matched pattern nodes, minus one if something failed."""

@@ -3,7 +3,7 @@
 The functions in REPORTED take a state with the nodes that had matched, and what a matcher reported to its listener.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState, plain
 from surgeon.rules.matching.node_matchers import NodeDifference, is_wildcard, qualified_op
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
-from surgeon.rules.matching.removability import find_reentry, input_produced_inside
+from surgeon.rules.matching.removability import find_reentry, input_produced_inside, outside_uses
 from surgeon.rules.matching.value_matchers import has_size_of
 from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
 from surgeon.rules.mismatches.model_fixes import suggest_attribute, suggest_domain, suggest_removing_uses, suggest_value
@@ -238,7 +238,12 @@ def removal_failures(
     """Why the nodes of a match cannot be removed."""
     nodes, names = match.nodes, match.outputs
     if not is_free:
-        return list(_escapes(state, nodes, names, {asked.node for asked in match.sizes}))
+        apart = {asked.node for asked in match.sizes}
+        inside = apart.union(nodes)
+        return [
+            (_held if name in state.scope.protected else _read)(state, node, name, inside)
+            for node, name in outside_uses(state, nodes, names, apart=apart)
+        ]
     made = input_produced_inside(state, compiled, nodes)
     if made is not None:
         key, source = made
@@ -250,25 +255,6 @@ def removal_failures(
         return []
     message = f"a path leaves the match and comes back through {node.label!r}"
     return [MatchFailure("escape", "no way out and back", f"one through {node.op}", message=message, at=node.label)]
-
-
-def _escapes(
-    state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node]
-) -> Iterator[MatchFailure]:
-    """Why inner tensors must stay, one failure for each.  apart: as in `has_no_outside_uses`."""
-    inside = {*nodes, *apart}
-    scope = state.scope
-    for node in nodes:
-        for name in node.outputs:
-            if not name or name in names:
-                continue
-            if name in scope.protected:
-                yield _held(state, node, name, inside)
-                continue
-            for reader in scope.consumers.get(name, ()):
-                if reader not in inside and reader.alive:
-                    yield _read(state, node, name, inside)
-                    break
 
 
 def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:

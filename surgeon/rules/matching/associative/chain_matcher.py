@@ -59,7 +59,7 @@ def chain_matcher(chain: Chain) -> Matcher:
         del state.nodes[mark:]
         if state.listener is None:
             return bool(chain.expandable) and _by_algebra(state, chain, name, then)
-        node = state.producers.get(state.canonical(name))
+        _, node, _ = state.behind(name)
         if node is not None and is_same_op_other_domain(chain, node):
             go_on = partial(enter, state, node, mark, then=then)
             return state.listener.fails(go_on, chain.line, ("namesake", chain, node))
@@ -109,7 +109,7 @@ def _negation_constants(chain: Chain, node: Node) -> Constants:
 
 def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
     """Match a tensor of another op as a product that it is equal to."""
-    node = state.producers.get(state.canonical(name))
+    _, node, _ = state.behind(name)
     if node is None or node.op not in chain.expandable or chain.line.key in state.node_of_pattern:
         return False
     state.node_of_pattern[chain.line.key] = node

@@ -145,7 +145,7 @@ def _inside(state: MatchState, name: str) -> set[str]:
 
 
 def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator[Expansion]:
-    name, node, passed = _behind(state, name)
+    name, node, passed = state.behind(name)
     if node is None or node.op not in chain.expandable:
         return
     if node.op in SIGMOIDS:
@@ -168,7 +168,7 @@ def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ..
     other = next((part for part in parts if part.tensor), None)
     if number is None or other is None or not number.number:
         return
-    _, source, beside = _behind(state, other.tensor)
+    _, source, beside = state.behind(other.tensor)
     if source is None or source.op not in TANHS | EXPONENTIALS or isinstance(source, VirtualNode):
         return  # made from a sigmoid of the model
     ratio = other.number / number.number
@@ -262,7 +262,7 @@ class Factor(NamedTuple):
 
 def _factors(state: MatchState, name: str) -> dict[str, Factor]:
     """The tensors of which this one is a product with others, the largest first; the tensor itself is one of them."""
-    name, _, passed = _behind(state, name)
+    name, _, passed = state.behind(name)
     found = {name: Factor(1, (), passed)}
     level = [name]
     for _ in range(DEPTH):
@@ -275,7 +275,7 @@ def _factors(state: MatchState, name: str) -> dict[str, Factor]:
             minus = ((_number(state, -1.0), 1),) if node.op in NEGATIONS else ()
             for place, (operand, sign) in enumerate(operands):
                 others = (*way.beside, *operands[:place], *operands[place + 1 :], *minus)
-                operand, _, passed = _behind(state, operand)
+                operand, _, passed = state.behind(operand)
                 if operand not in found and state.scalar(operand) is None:
                     found[operand] = Factor(sign, others, (*way.nodes, node, *passed))
                     below.append(operand)
@@ -328,7 +328,7 @@ def _scaled(state: MatchState, name: str, sign: int) -> Scaled:
         if known is not None:
             plain = known[3] and not known[2]
             return Scaled(number * known[0], "", eps + known[1], tuple(nodes)) if plain else _whole(name, sign)
-        name, node, passed = _behind(state, name)
+        name, node, passed = state.behind(name)
         if node is None or node.op not in PRODUCT:
             break
         operands = operands_of(node, 1, PRODUCT)
@@ -349,17 +349,6 @@ def _scaled(state: MatchState, name: str, sign: int) -> Scaled:
 
 def _whole(name: str, sign: int) -> Scaled:
     return Scaled(float(sign), name, 0.0, ())
-
-
-def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
-    """The tensor behind nodes that change nothing, its producer, and those nodes."""
-    passed: list[Node] = []
-    node = state.producers.get(name)
-    while node is not None and node.op in TRANSPARENT and state.is_passthrough(node, name):
-        passed.append(node)
-        name = node.inputs[0]
-        node = state.producers.get(name)
-    return name, node, tuple(passed)
 
 
 def _product(state: MatchState, first: Signed, second: Signed) -> str:
