@@ -112,9 +112,9 @@ def capture(
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        froms: tensors to begin with, none for the inputs that are needed; or what is selected in a view, for both cuts.
-        tos: tensors to end with; none for the outputs that depend on `froms`.
-        name: of the rule.
+        froms: as for `extract`.  In Python, also what is selected in a view, for both cuts.
+        tos: as for `extract`.
+        name: the name of the rule.
 
     Returns:
         The rule's file as text, and how often it matches.

@@ -9,6 +9,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from inspect import cleandoc
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ SECTIONS: Mapping[str, Sequence[tuple[str, str]]] = {
 MODELS = ("source", "original", "other", "first", "second")
 """Parameters that are models, whose names may be at fault."""
 
-_IN_PYTHON = re.compile(r" *\bIn Python,[^.]*\.")
+_IN_PYTHON = re.compile(r" *\bIn Python, .*?\.(?=\s|$)", re.DOTALL)
 
 
 class Spelling(NamedTuple):
@@ -58,7 +59,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "engine": Spelling(metavar="NAME"),
     "ep": Spelling(metavar="NAME"),
     "from_": Spelling("--from", "DTYPE"),
-    "froms": Spelling("--from", "NAMES", str, multiple=False, default=OPTIONAL),
+    "froms": Spelling("--from", "A,B,...", str, multiple=False, default=OPTIONAL),
     "inline": Spelling(metavar="NAMES"),
     "inputs": Spelling(metavar="PATH"),
     "jobs": Spelling("--jobs -j", "N"),
@@ -81,7 +82,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "runtime": Spelling("--with"),
     "skip": Spelling(metavar="PATTERN"),
     "target": Spelling(type=TargetName()),
-    "tos": Spelling("--to", "NAMES", str, multiple=False, default=OPTIONAL),
+    "tos": Spelling("--to", "A,B,...", str, multiple=False, default=OPTIONAL),
     "upgrade": Spelling(metavar="auto|N", type=OPSET),
     "variables": Spelling("--set", type=VARIABLE, multiple=True),
     "verbose": Spelling("--verbose -v"),
@@ -131,45 +132,36 @@ def derived_command(
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        own = {item.name: item for item in declared(function.__module__, function.__name__)}
+        left = {*without.split(), *(positional or ()), "options"}
+        known = [item for item in _parameters(function, of, shared) if item.name not in left]
         words = argument_docs(cleandoc(function.__doc__ or ""))
-        own |= {name: _shared()[name] for name in shared.split()}
-        known = _parameters(of, own, words, {*without.split(), *(positional or ())})
-        given = [_argument(name, metavar, spelled.get(name)) for name, metavar in (positional or {}).items()]
-        options = [_option(item, spelled.get(item.name)) for item in known]
+        options = [_option(item, words.get(item.name), spelled.get(item.name)) for item in known]
+        arguments = [_argument(name, metavar, spelled.get(name)) for name, metavar in (positional or {}).items()]
         takes_checks = any(item.name == "options" for name in of.split() for item in _declarations(name))
         checks = {item.name for item in known if takes_checks and item.module == CHECK_OPTIONS[0]}
         text = re.sub(r"\n+ *Args:\n(?: {8}.*\n|\n)*", "\n", function.__doc__ or "")
         callback = _callback(function, options, checks)
-        return cls(function.__name__, callback=callback, params=[*given, *options], help=text)
+        return cls(function.__name__, callback=callback, params=[*arguments, *options], help=text)
 
     return decorate
 
 
-def _parameters(of: str, own: Mapping[str, Declared], words: Mapping[str, str], left: set[str]) -> list[Declared]:
-    """The parameters that are options: those of functions and types, then those of the command itself.
-
-    The first that declares a type and a default counts, and the words of a section, or the command's own.
-    """
+def _parameters(function: Callable[..., None], of: str, shared: str) -> Sequence[Declared]:
+    """The parameters of public functions and types, then those of a command; the first that has a type counts."""
     found: dict[str, Declared] = {}
     for item in (item for name in of.split() for item in _declarations(name)):
         for part in declared(*CHECK_OPTIONS) if item.name == "options" else [item]:
             found.setdefault(part.name, part)
-    shared = _shared()
-    for name, item in own.items():
-        if name != "options":
-            known = found.get(name) or shared.get(name) or item
-            found[name] = known if item.default is REQUIRED else item._replace(words=item.words or known.words)
-    return [
-        item._replace(words=_words(item, shared[name].words if name in shared else words.get(name) or item.words))
-        for name, item in found.items()
-        if name not in left
-    ]
+    for item in declared(function.__module__, function.__name__):
+        known = found.get(item.name) or _shared().get(item.name, ("", item))[1]
+        found[item.name] = known if item.default is REQUIRED else item._replace(words=item.words or known.words)
+    return [*found.values(), *(_shared()[name][1] for name in shared.split())]
 
 
-def _shared() -> Mapping[str, Declared]:
-    """The options of all sections by name."""
-    return {item.name: item for kinds in SECTIONS.values() for kind in kinds for item in declared(*kind)}
+@cache
+def _shared() -> Mapping[str, tuple[str, Declared]]:
+    """The options of all sections, with their section, by name."""
+    return {item.name: (title, item) for title, kinds in SECTIONS.items() for kind in kinds for item in declared(*kind)}
 
 
 def _declarations(name: str) -> Sequence[Declared]:
@@ -187,8 +179,9 @@ def _words(item: Declared, words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _option(item: Declared, spelled: Spelling | None) -> DerivedOption:
-    """The option of a parameter."""
+def _option(item: Declared, words: str | None, spelled: Spelling | None) -> DerivedOption:
+    """The option of a parameter.  words: the command's own."""
+    section, declaration = _shared().get(item.name, ("Options", item))
     spelling = _spelling(item.name, spelled)
     kind, multiple = (spelling.type, False) if spelling.type is not None else _kind(item)
     multiple = multiple if spelling.multiple is None else spelling.multiple
@@ -198,8 +191,8 @@ def _option(item: Declared, spelled: Spelling | None) -> DerivedOption:
     is_text = kind is str and not multiple
     is_unset = default in (REQUIRED, OPTIONAL, () if is_text else "" if isinstance(kind, click.Choice) else OPTIONAL)
     flags = spelling.flags or f"--{'no-' * negated}{item.name.strip('_').replace('_', '-')}"
-    is_check = item.name == "check" and isinstance(kind, click.Choice)
-    words = _for_choices(item.words, kind.choices) if is_check else item.words
+    text = _words(item, words or declaration.words)
+    text = _for_choices(text, kind.choices) if item.name == "check" else text
     option = DerivedOption(
         [*flags.split(), item.name],
         type=None if is_flag else kind,
@@ -209,16 +202,12 @@ def _option(item: Declared, spelled: Spelling | None) -> DerivedOption:
         default=False if is_flag else None if is_unset else default,
         show_default=not is_flag and not is_unset and default not in (None, "", ()),
         metavar=spelling.metavar,
-        help=f"{words.rstrip('.')}; repeatable." if multiple else words,
+        help=f"{text.rstrip('.')}; repeatable." if multiple else text,
     )
     is_mapping = kind in (NAMED_NUMBER, NAMED_SIZES, VARIABLE)
     option.convert = dict if is_mapping else operator.not_ if negated else None
-    option.section = next((title for title, kinds in SECTIONS.items() if _is_in(item.name, kinds)), "Options")
+    option.section = section if words is None else "Options"
     return option
-
-
-def _is_in(name: str, kinds: Iterable[tuple[str, str]]) -> bool:
-    return any(item.name == name for kind in kinds for item in declared(*kind))
 
 
 def _spelling(name: str, spelled: Spelling | None) -> Spelling:

@@ -130,9 +130,9 @@ def explain(
         rules: as for `rewrite`.
         target: as for `rewrite`.
         ep: as for `rewrite`.
-        node: the name of a node, or of a tensor that it makes: say what stands against each pattern there.
-        top: how many different misses to tell of each rule (None: all); equal ones are told as one, which names the
-            other sites.
+        node: the name of a node, or of a tensor that it makes: say why each pattern does not match there.
+        top: how many different misses to list of each rule; equal ones are listed once, with the other sites.  In
+            Python, None for all.
 
     Returns:
         The misses, a list that prints as the command line has it; none of a rule that fires wherever its pattern is

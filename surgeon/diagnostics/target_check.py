@@ -54,17 +54,17 @@ def check(
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        target: "ort" (ONNX Runtime), "onnx" (the standard alone), "tensorrt" (its own parser where tensorrt-rtx is
+        target: "ort" (ONNX Runtime), "onnx" (only the standard), "tensorrt" (its own parser where tensorrt-rtx is
             installed, else tables of its documentation), or another that is installed.
-        ep: the execution provider of ONNX Runtime, "cpu" by default; what falls back from another to the CPU is told
-            and does not count.
+        ep: the execution provider of ONNX Runtime, "cpu" by default; a node that falls back from another to the CPU is
+            reported and does not count.
         custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
             for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
             Runtime's CPU provider, have that load it.
         run_time: seconds of processor time in which it has to load, or to be built.
-        trt: which TensorRT is asked, "tensorrt-rtx" (by default) or "tensorrt".
-        build: for TensorRT, also build an engine, on any machine, and let go of it.
+        trt: the TensorRT that is asked, "tensorrt-rtx" (by default) or "tensorrt".
+        build: for TensorRT, also build an engine, on any machine, and drop it.
         sm: the compute capability of the GPU to build for: "75", "80", "86", "89", "120" or "121".
         dims: sizes of free dimensions in that build: one, or (least, best, largest).
 

@@ -32,8 +32,8 @@ def extract(
 
     Args:
         source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
-        froms: tensors to begin with, one name or several; none for the inputs that are needed.
-        tos: tensors to end with; none for the outputs that depend on `froms`.
+        froms: tensors to begin with; by default the inputs that are needed.  In Python, one name or several.
+        tos: tensors to end with; by default the outputs that depend on the first.
         output: the path to write, for a source that is a path.
         check: "model" runs the part and compares it with the inner tensors of the original; "auto" does so where it
             does not follow from the nodes, which are the original's own; "none" runs nothing.
@@ -95,9 +95,9 @@ def insert(
         source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
         froms: tensors that the node reads, in this order; weights may be among them.
         tos: tensors that it computes, in this order; they keep their names.
-        op: what it is, as "domain::Name", or "Name" of ai.onnx.
-        attributes: of the node, by name: numbers, strings, and lists of such.
-        name: of the node; else one like that of its operator.
+        op: the operator of the node, as "domain::Name", or "Name" of ai.onnx.
+        attributes: attributes of the node by name: numbers, strings, and lists of such.
+        name: the name of the node; else one like that of its operator.
         output: the path to write, for a source that is a path.
         check: "auto" and "model" run both models and compare them; "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.

@@ -66,7 +66,7 @@ class PrependImage(KeyedEdit):
     scale: float = 255.0
     """The number in a picture that is 1.0 for the model."""
     resize: tuple[int, int] | None = None
-    """The height and width to which pictures of any size are resized; None where they have the model's."""
+    """The height and width to which pictures of any size are resized; by default they have the model's."""
     bgr: bool = False
     """Whether the model wants the channels in the other order."""
     flag = "prepend-image"

@@ -59,7 +59,7 @@ def convert(
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
         to: the new dtype: "float16", "bfloat16", "float32" or "int32".
-        from_: the old one; None for float32, of int32 for int64, of float32 for float64.
+        from_: the old dtype; by default float32, of int32 int64, of float32 float64.
         output: the path to write, for a source that is a path.
         io: "keep" leaves inputs and outputs of the model as they are, "convert" has them of the new dtype too.
         keep: what keeps the old dtype: "op:Softmax", "name:*/norm/*", "rule:layer_norm"; "auto" is what runs of the
@@ -67,8 +67,8 @@ def convert(
         max_error: how far an output may move, as a part of its largest number.
         clamp: have weights that are too large for the new dtype saturate, instead of keeping them.
         ep: an execution provider of ONNX Runtime ("cpu", "cuda", "dml", "tensorrt"): an op that it has no kernel for in
-            the new dtype keeps the old one.  None asks none.
-        rules: rules to run first, as for `rewrite`: what is one op computes in float32 inside.
+            the new dtype keeps the old one.  By default none is asked.
+        rules: as for `rewrite`; they run first, since an op computes in float32 inside.
         check: "model" runs both models and compares them, "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.
         dry_run: say what would be done, write nothing.

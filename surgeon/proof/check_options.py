@@ -31,27 +31,25 @@ class CheckOptions:
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of symbolic dims by name."""
+    """Sizes of dynamic dimensions in the check, by name."""
     seed: int = 0
-    """Of the random inputs."""
+    """Seed of the random inputs."""
     custom_ops: Sequence[str | Path] = ()
-    """Libraries that ONNX Runtime registers, Python files of implementations, and `.toml` files of plugins
-    (`declare_plugin`).
-    """
+    """Libraries of custom ops for ONNX Runtime, Python files that implement ops, `.toml` files that declare plugins."""
     rtol: float | None = None
-    """Relative tolerance in place of the default of each dtype."""
+    """Relative tolerance in place of the dtype's own."""
     atol: float | None = None
-    """Absolute tolerance in place of the default of each dtype."""
+    """Absolute tolerance in place of the dtype's own."""
     inputs: Sequence[Inputs] = ()
-    """Inputs for the check of the whole model: .npz files, folders of them, or arrays by input name."""
+    """Your own inputs: .npz files with an array for each input, or folders of them.  In Python, arrays by name too."""
     layers: bool = False
     """Compare inner tensors of the whole models too."""
     proof_time: float = 10.0
-    """Seconds of processor time that the proof of one site may take."""
+    """Seconds of processor time that the proof of one site may take; beyond, it is unproved."""
     run_time: float = DEFAULT_TIMEOUT
     """Seconds of processor time that one run of a whole model may take."""
     jobs: int | None = None
-    """Proofs that run at once, each in a process; None for one per core, at most four."""
+    """Number of proofs that run at once, each in a process; by default one for each core, at most four."""
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):

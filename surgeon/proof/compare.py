@@ -51,8 +51,8 @@ def compare(
         atol: in place of that by dtype.
         layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
         run_time: seconds of processor time that one run of a model may take.
-        runtime: what runs the other model, "onnxruntime" or "tensorrt": the engine that TensorRT builds for this
-            machine's GPU, without TF32, held against the original under ONNX Runtime.
+        runtime: the runtime of the other model: "onnxruntime", or "tensorrt", which builds an engine for this machine's
+            GPU, without TF32; the original runs under ONNX Runtime.
 
     Returns:
         The result; proved means equal within tolerance on everything that was run.

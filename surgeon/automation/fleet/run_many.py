@@ -66,12 +66,13 @@ def run_many(
         engine: "local", "dask" (the scheduler that Dask's configuration names) or "dask://HOST:PORT".
         jobs: how many models are worked on at once by "local".
         client: a Dask client, in place of an engine.
-        resume: leave alone what is done already and has not changed since.
-        baseline: rows of another run (.jsonl, .parquet) to hold those of this one against.
-        rows: a file for the rows: .jsonl grows while it runs, .parquet is written in the end.
+        resume: skip models that are done already and have not changed since.
+        baseline: rows of another run (.jsonl, .parquet) to compare with those of this one.
+        rows: a file for a row of each model: .jsonl grows during the run, .parquet is written at the end.
         own_proofs: prove each model by itself, also what was proved for another.
         model_time: seconds by the clock that one model may take.
-        model_memory: bytes that its process may have; None for those of the machine.
+        model_memory: the memory that the process of one model may have; by default all of the machine's.  In Python,
+            bytes.
         check: "auto" proves every site of rules and what edits claim, "none" nothing.
         require_proof: treat what cannot be proved as failed.
         external_data: what becomes of data files: "auto", "copy" or "inline".

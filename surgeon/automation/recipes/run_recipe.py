@@ -58,8 +58,8 @@ def run(
         variables: values for `${name}` in the recipe's file.
         check: "auto" proves every site of rules and what edits claim, "none" nothing.
         require_proof: treat what cannot be proved as failed.
-        lock: note in a file beside the recipe, its name with `.lock` behind it, what was done.
-        expect_same: write only if all is done as that file has it.
+        lock: write the steps that were taken to a file beside the recipe, with the suffix `.lock`.
+        expect_same: write the model only if the steps are those of that file.
         dry_run: say what would be done, write nothing.
         external_data: what becomes of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.

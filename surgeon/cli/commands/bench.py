@@ -8,7 +8,6 @@ import click
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import emit_result, require_report_path
-from surgeon.runtime.timing.latency import SLOWER
 
 
 @derived_command("bench", {"original": "IN", "others": "OUT..."}, inputs=Spelling(metavar="FILE", multiple=False))
@@ -32,6 +31,7 @@ def bench(
         expect_not_slower: end with exit code 1 where a model is slower than IN.
     """
     from surgeon.runtime.timing.bench import bench as run
+    from surgeon.runtime.timing.latency import SLOWER
 
     require_report_path(report_path, original, *others)
     found = run(original, *others, inputs=inputs or (), **settings)

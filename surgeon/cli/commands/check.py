@@ -9,13 +9,12 @@ from surgeon.cli.command_group import BAD_INPUT, CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.report_file import emit_result, require_report_path
-from surgeon.display.content.check import is_undecided
+from surgeon.target_registry import DECOMPOSED, names
 
 
 def _checkable_targets() -> Sequence[str]:
-    from surgeon.diagnostics.target_check import checkable_targets
-
-    return checkable_targets()
+    """The targets that run models; the others of surgeon only choose what rules write."""
+    return [name for name in names() if name not in ("contrib", DECOMPOSED)]
 
 
 @derived_command("check", {"source": "MODEL"}, target=Spelling(type=TargetName(_checkable_targets)))
@@ -30,6 +29,7 @@ def check(source: str, target: str, report_path: str | None, as_json: bool, **se
         load: do not have the runtime itself read the model.
     """
     from surgeon.diagnostics.target_check import check as run
+    from surgeon.display.content.check import is_undecided
 
     require_report_path(report_path, source)
     found = run(source, target, **settings)

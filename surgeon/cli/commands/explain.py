@@ -7,8 +7,6 @@ import click
 
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import emit_result, require_report_path
-from surgeon.diagnostics.explanation import explanations
-from surgeon.display.content.explanation import document
 
 
 @derived_command("explain", {"source": "MODEL"}, top=Spelling(type=click.IntRange(min=1)))
@@ -27,6 +25,9 @@ def explain(
 
     Example: surgeon explain in.onnx --rules gelu
     """
+    from surgeon.diagnostics.explanation import explanations
+    from surgeon.display.content.explanation import document
+
     require_report_path(report_path, source)
     found = explanations(source, rules, node=node, **settings)
     data = {"rules": [item.to_dict() for item in found]}

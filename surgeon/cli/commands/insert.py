@@ -28,6 +28,9 @@ def insert(source: str, output: str, **settings: Any) -> None:
 
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
+
+    Args:
+        attributes: an attribute of the node: alpha=0.5, sizes=[1,2], mode=linear, label:string=3.
     """
     run_requested_edits(requested_edits, SETTINGS, source, output, **settings)
 

@@ -48,6 +48,8 @@ def learn(
         shapes: the shape of an input, once for each input; 2,3 by default.
         dtypes: the dtype of the inputs, or one for each; float32 by default.
         arguments: an argument of the class or function.
+        exporters: the exporter, by default both.
+        opsets: an opset of ai.onnx, by default those at which exporters write something else.
         vary: another value of an argument, so that a parameter of the pattern takes its place.
     """
     if any(source.endswith(".onnx") for source in sources):

@@ -21,6 +21,11 @@ def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: 
 
     It is held against A and B, run one after the other under ONNX Runtime.
     Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
+
+    Args:
+        connect: an output of A that feeds an input of B, or an input that both are to have; by default outputs and
+            inputs of one name.
+        prefix: prefixes of all names of A and of B; either may be empty.
     """
     from surgeon.pipeline.editing.edit import parse_names, parse_pair
 

@@ -35,6 +35,8 @@ def rewrite(
     IN and OUT may be the same file.  Example: surgeon rewrite in.onnx out.onnx --rules gelu
 
     Args:
+        expect: write only if a rule fires this many times, by name; else the exit code is 3.
+        keep_going: end with exit code 0 although sites were rolled back.
         plugins: write a placeholder as a TensorRT plugin: mylib::op=MyPlugin:1, or ...:1,attribute=field.
     """
     from surgeon.pipeline.rewriting.rewrite import rewrite as run

@@ -42,6 +42,8 @@ def run(
     Args:
         over: run the recipe on many models instead of IN: a pattern ('zoo/**/*.onnx', 's3://zoo/*.onnx'), or a table of
             them (.txt, .jsonl, .parquet).
+        baseline: rows of another run (.jsonl, .parquet); the exit code is 1 only where something is worse now.
+        jobs: number of models to work on at once, here.
         to: the folder or the store for the results of --over, each named as its model.
     """
     fleet = fleet_settings(settings, recipe=recipe, over=over, source=source, output=output)

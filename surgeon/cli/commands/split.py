@@ -11,7 +11,7 @@ from surgeon.errors import UsageError
     "split",
     {"source": "IN", "output": "OUTDIR"},
     without="layers proof_time jobs",
-    at=Spelling(metavar="NAMES", type=str, multiple=False, default=OPTIONAL),
+    at=Spelling(metavar="A,B,...", type=str, multiple=False, default=OPTIONAL),
 )
 def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:
     """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.

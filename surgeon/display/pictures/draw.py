@@ -51,11 +51,11 @@ def draw(
     Args:
         models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
             Site.
-        around: the name of a node, or of a tensor: draw what is at most `radius` steps away from the node, from the one
-            that makes the tensor, or from those that read it.  In a report: the change that replaced or made it.
-        radius: steps, with `around`.
+        around: the name of a node, or of a tensor: draw only what is near that node, near the one that makes the
+            tensor, or near those that read it.  In Python, of a report: the change that replaced or made it.
+        radius: how many steps away is near.
         inside: a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph.
-        nodes: the most nodes to draw of one graph; a constant is no node here but part of what reads it.
+        nodes: the most nodes to draw of one graph; constants do not count.
         titles: one for each model; two models are titled "before" and "after" without.
 
     Returns:

@@ -118,7 +118,7 @@ def split(
         source: a path (then `output` names the folder to write), a ModelProto or a gs.Graph.
         output: a folder that is not there yet, or empty; the parts are called NAME-1.onnx, NAME-2.onnx, ...
         at: tensors to cut behind, in any order: a part is what the next of them needs besides what is there already.
-        parts: instead of `at`, into how many parts of about as many bytes of weights.
+        parts: the number of parts of about as many bytes of weights, instead of cuts.
         check: "model" runs the parts one after the other and compares what they give with what the whole does; "auto"
             does so where it does not follow from the nodes, which are the original's own; "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.

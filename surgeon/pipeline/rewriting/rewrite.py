@@ -52,18 +52,19 @@ def rewrite(
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-        rules: rule objects, local functions, or names as at the command line: "gelu", "./my_rules.py", "ort,-softmax".
-            The tail of a detector, as "nms", is an edit that is done first (`Report.edited`).
+        rules: rules by name, with commas: "gelu", "./my_rules.py", "./my_rules.py:name", "package.module:name"; "-name"
+            leaves one out.  The tail of a detector, as "nms", is an edit that is made first.  In Python, rule objects
+            and local functions too; `Report.edited` describes such an edit.
         inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
         output: the path to write, for a source that is a path.
         target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
-        ep: the execution provider that runs it, "cpu", "cuda", "dml", "tensorrt" or "any": nothing is written that it
-            has no kernel for, unless it had none for what was there.  None: "cpu" where the target is ONNX Runtime, the
-            first of its own where it is another that has some, else "any".
+        ep: the execution provider that runs the model: "cpu", "cuda", "dml", "tensorrt" or "any"; nothing is written
+            that it has no kernel for, unless it had none before.  By default "cpu" for ONNX Runtime, the first of its
+            own for another target that has some, else "any".
         check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both,
             "none" neither.
-        only: shell patterns of node names; nothing else is rewritten.
-        skip: shell patterns of node names that are left alone.
+        only: rewrite only nodes whose name fits a shell pattern.
+        skip: do not rewrite nodes whose name fits a shell pattern.
         require_proof: take back what cannot be proved, as what failed.
         keep_going: do not raise CheckFailed for sites that were rolled back.
         approximate: run rules that change numbers beyond rounding also where they are not named themselves.
@@ -71,10 +72,10 @@ def rewrite(
         external_data: what becomes of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         expect: how often rules must fire, by name, for the model to be written.
-        upgrade: an opset of ai.onnx to raise the model to first, or "auto" for the least one with which all rules
-            fire that wait for one. Where a node would change its meaning, or the whole model answers otherwise (it is
-            run, unless `check` is "none"), an older one is taken, or the rules run over the model as it is, and the
-            report says why (`Report.not_upgraded`).
+        upgrade: raise the model first to an opset of ai.onnx, or with "auto" to the least one at which all rules fire
+            that wait for one.  Where a node would change its meaning, or the whole model would compute something else
+            (it is run, unless `check` is "none"), an older opset is taken, or none, and the report says why.  In
+            Python, that is `Report.not_upgraded`.
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 

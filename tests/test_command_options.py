@@ -1,0 +1,106 @@
+"""The options of commands, which are derived: all of them, their words, and what their help imports.
+
+`python -m tests.test_command_options` writes the table of all options anew.
+"""
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from surgeon.cli.app import main
+from surgeon.cli.options import SECTIONS
+from surgeon.diagnostics.target_check import checkable_targets
+from tests.test_startup import imported
+
+TABLE = Path(__file__).with_name("command_options.csv")
+COLUMNS = ("command", "flags", "type", "multiple", "default", "choices", "required")
+LIBRARIES = {"onnx", "numpy", "onnxruntime", "onnx_graphsurgeon", "rich", "torch"}
+# One flag of two meanings: a cut and a dtype; an output to append to and a file; where a model runs and what is proved.
+OF_TWO_MEANINGS = {"--from", "--to", "--keep", "--name", "--output", "--jobs", "--ep", "--target", "--opset", "--with"}
+OF_TWO_MEANINGS |= {"--dtype"}
+CONTEXT = click.Context(main, info_name="surgeon")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands but those within one."""
+    for name in main.list_commands(CONTEXT):
+        found = main.get_command(CONTEXT, name)
+        assert found is not None
+        yield name, found
+
+
+def parameters() -> Iterator[tuple[str, click.Parameter]]:
+    """The parameters of all commands; options of edits are told apart by their hidden values."""
+    for name, found in commands():
+        for item in found.get_params(click.Context(found, info_name=name, parent=CONTEXT)):
+            if item.expose_value or isinstance(item, click.Argument):
+                yield name, item
+
+
+def row(command: str, item: click.Parameter) -> tuple[str, ...]:
+    """The row of a parameter in the table; versions of click differ in what they hold for no default."""
+    flags = " ".join(sorted(item.opts)) if isinstance(item, click.Option) else f"<{item.metavar}>"
+    is_flag, multiple = getattr(item, "is_flag", False), getattr(item, "multiple", item.nargs == -1)
+    choices, default = getattr(item.type, "choices", ()), item.default
+    empty = default in (None, (), False) or not isinstance(default, (str, int, float, tuple))
+    kind = "flag" if is_flag else "choice" if choices else item.type.name
+    found = (kind, multiple, "" if (empty and default != 0) or is_flag else default, "|".join(choices), item.required)
+    return (command, flags, *map(str, found))
+
+
+def test_the_options_are_those_of_the_table() -> None:
+    """A parameter that a public function gets is an option: the table says so, or the command leaves it out."""
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        known = [tuple(item.values()) for item in csv.DictReader(stream)]
+    assert sorted(row(*item) for item in parameters()) == sorted(known)
+
+
+def test_an_option_says_the_same_everywhere() -> None:
+    """One text and one section for each flag, but for those that mean two things."""
+    texts, sections = defaultdict(set), defaultdict(set)
+    for _, item in parameters():
+        if isinstance(item, click.Option) and not OF_TWO_MEANINGS.intersection(item.opts):
+            texts[item.opts[0]].add((item.help or "").replace("; repeatable", ""))
+            sections[item.opts[0]].add(getattr(item, "section", "Options"))
+    del texts["--check"]  # it says what the values mean that a command has
+    assert {flag: found for flag, found in texts.items() if len(found) > 1} == {}
+    assert {flag: found for flag, found in sections.items() if len(found) > 1} == {}
+    assert {section for found in sections.values() for section in found} == set(SECTIONS)
+
+
+def test_every_option_says_something() -> None:
+    """A sentence that begins with a capital letter, or with the value that it is about."""
+    for name, item in parameters():
+        if isinstance(item, click.Option):
+            assert item.help, f"{name} {item.opts}"
+            assert item.help.strip().endswith("."), f"{name} {item.opts}: {item.help}"
+            assert "`" not in item.help, f"{name} {item.opts}: {item.help}"
+            assert "In Python" not in item.help, f"{name} {item.opts}: {item.help}"
+
+
+def test_the_targets_to_check_for_are_those_that_can_be_checked() -> None:
+    """The help lists them without importing any."""
+    target = next(item for name, item in parameters() if name == "check" and "--target" in item.opts)
+    assert list(target.type.choices) == checkable_targets()
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name != "edit"])
+def test_help_imports_no_library(name: str) -> None:
+    """Options come from the source; those of edits come from packs."""
+    assert not imported(name, "--help") & LIBRARIES
+
+
+def test_the_help_of_all_commands_imports_none() -> None:
+    """Their lines are a table."""
+    loaded = imported("--help")
+    assert not loaded & LIBRARIES
+    assert not [name for name in loaded if name.startswith("surgeon.cli.commands.")]
+
+
+if __name__ == "__main__":
+    with TABLE.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *sorted(row(*item) for item in parameters())])
