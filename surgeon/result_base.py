@@ -1,16 +1,29 @@
 """Base of results: how they are shown in notebooks, and converted to JSON."""
 
 import enum
+import math
 import os
 from collections.abc import Mapping
+from functools import reduce
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 _ROOM = "surgeon.display.html.render"  # in a higher package: imported only when a notebook shows a result
 FIRST = '<!doctype html>\n<html lang="en" data-made-by="surgeon">'
 """The beginning of a page."""
 SUFFIXES = (".html", ".htm")
 """Suffixes of page files."""
+
+
+class JsonRecord:
+    """A record that names its keys in JSON once, as `json_of` reads them."""
+
+    __slots__ = ()
+    JSON: ClassVar[str] = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can hold it."""
+        return json_of(self, self.JSON)
 
 
 class ResultBase:
@@ -43,18 +56,39 @@ def _short(model: Any) -> str:
     return repr(model) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"
 
 
-def to_json_dict(record: object, names: str) -> dict[str, Any]:
-    """Attributes of a result for JSON, seconds with four decimals.  names: separated by spaces."""
-    found = {name: _plain(getattr(record, name)) for name in names.split()}
-    return {name: round(value, 4) if name == "seconds" else value for name, value in found.items()}
+def json_of(record: object, names: str) -> dict[str, Any]:
+    """Attributes of a record for JSON, seconds with four decimals.
+
+    names: separated by spaces: `rules`; `from=change.0`, a key with the path of its value, which is None if a part of
+    the path is; `ep?`, a key that is left out if its value is empty.
+    """
+    found = {}
+    for name in names.split():
+        key, _, path = name.rstrip("?").partition("=")
+        value = _plain(reduce(_part, (path or key).split("."), record))
+        if value or not name.endswith("?"):
+            found[key] = _rounded(value) if key == "seconds" else value
+    return found
+
+
+def _part(value: Any, name: str) -> Any:
+    if value is None:
+        return None
+    return value[int(name)] if name.isdecimal() else getattr(value, name)
+
+
+def _rounded(seconds: Any) -> Any:
+    return {key: round(value, 4) for key, value in seconds.items()} if isinstance(seconds, dict) else round(seconds, 4)
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON: other results by their `to_dict`."""
+    """A value for JSON: other records by their `to_dict`; a number that is not finite as a string."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

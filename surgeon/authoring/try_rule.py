@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
 from surgeon.errors import CheckFailed, UsageError
@@ -11,13 +10,13 @@ from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.rewrite import rewrite
 from surgeon.proof.check_options import CheckOptions, resolve_options
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.rule import Rule
 
 
 @dataclass(slots=True)
-class TriedRule(ResultBase):
+class TriedRule(JsonRecord, ResultBase):
     """The result of trying a rule.
 
     Examples:
@@ -26,6 +25,8 @@ class TriedRule(ResultBase):
         >>> found.outcome, found.count, found.explanation.misses[0].node
         ('proved', 6, 'node_layer_norm')
     """
+
+    JSON = "rule report explanation"
 
     rule: str
     """The name of the rule."""
@@ -43,10 +44,6 @@ class TriedRule(ResultBase):
     def outcome(self) -> str:
         """proved, failed, unproved, or unchanged if the rule fires nowhere."""
         return self.report.outcome
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return to_json_dict(self, "rule report explanation")
 
     def __repr__(self) -> str:
         misses = len(self.explanation.misses)

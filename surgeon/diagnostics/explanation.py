@@ -35,7 +35,7 @@ from surgeon.pipeline.rewriting.greedy_driver import declined_mismatch
 from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
 from surgeon.pipeline.rewriting.rule_set import Rules
 from surgeon.printed_commands import command
-from surgeon.result_base import ResultBase
+from surgeon.result_base import ResultBase, json_of
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
@@ -83,10 +83,7 @@ class Explanation(ResultBase):
         return {
             "rule": self.rule,
             "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
-            "times": self.times,
-            "misses": [miss.to_dict() for miss in self.misses],
-            "more": self.more,
-            "taken_by": list(self.taken_by),
+            **json_of(self, "times misses more taken_by"),
         }
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from surgeon.result_base import ResultBase
-from surgeon.runtime.numerics.array_comparison import jsonable
+from surgeon.result_base import JsonRecord, ResultBase
 from surgeon.text import format_beside_limit
 
 MAX_MEANINGFUL_ERROR = 0.5
@@ -15,8 +13,10 @@ ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNode:
+class KeptNode(JsonRecord):
     """A node that keeps the old dtype."""
+
+    JSON = "node op reason kind"
 
     node: str
     """Its name; without one, the name of its first output."""
@@ -29,14 +29,12 @@ class KeptNode:
     "stretch" (of one part) or "model" (its own Casts).
     """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {"node": self.node, "op": self.op, "reason": self.reason, "kind": self.kind}
-
 
 @dataclass(frozen=True, slots=True)
-class SegmentProof:
+class SegmentProof(JsonRecord):
     """One part of the converted model, compared with the same part in float64."""
+
+    JSON = "first last nodes equal outcome error allowed reason far"
 
     first: str
     """Name of its first node; without one, of that node's first output."""
@@ -64,20 +62,6 @@ class SegmentProof:
             return "unproved"
         return "proved" if self.error <= self.allowed else "failed"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        return {
-            "first": self.first,
-            "last": self.last,
-            "nodes": self.nodes,
-            "equal": self.equal,
-            "outcome": self.outcome,
-            "error": None if self.error is None else jsonable(self.error),
-            "allowed": self.allowed,
-            "reason": self.reason,
-            "far": None if self.far is None else list(self.far),
-        }
-
 
 def unproved_text(stretches: Sequence[SegmentProof]) -> str:
     """How many segments are not proved, and why the first is not, as a sentence; empty where all are."""
@@ -102,7 +86,7 @@ def error_text(proof: SegmentProof) -> str:
 
 
 @dataclass(slots=True)
-class ConvertReport(ResultBase):
+class ConvertReport(JsonRecord, ResultBase):
     """What a conversion did.  Its fields are the keys of the report, so they are many.
 
     Examples:
@@ -111,6 +95,11 @@ class ConvertReport(ResultBase):
         >>> report.outcome, report.change
         ('proved', ('float32', 'float16'))
     """
+
+    JSON = (
+        "source output outcome from=change.0 to=change.1 converted kept followers casts told bytes error "
+        "others hidden max_error stretches runs oracle reason rules written seconds"
+    )
 
     source: str
     """Path of the source; "" for a model in memory."""
@@ -175,33 +164,6 @@ class ConvertReport(ResultBase):
         if self.error > self.max_error:
             return "failed"
         return "proved" if all(item.outcome == "proved" for item in self.stretches) else "unproved"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
-        return {
-            "source": self.source,
-            "output": self.output,
-            "outcome": self.outcome,
-            "from": self.change[0],
-            "to": self.change[1],
-            "converted": self.converted,
-            "kept": [item.to_dict() for item in self.kept],
-            "followers": self.followers,
-            "casts": self.casts,
-            "told": list(self.told),
-            "bytes": list(self.bytes),
-            "error": None if self.error is None else jsonable(self.error),
-            "others": dict(self.others),
-            "hidden": None if self.hidden is None else jsonable(self.hidden),
-            "max_error": self.max_error,
-            "stretches": [item.to_dict() for item in self.stretches],
-            "runs": self.runs,
-            "oracle": self.oracle,
-            "reason": self.reason,
-            "rules": dict(self.rules),
-            "written": self.written,
-            "seconds": round(self.seconds, 4),
-        }
 
     def __repr__(self) -> str:
         moved = "" if self.error is None else f", outputs move by {self.error:.2g}"

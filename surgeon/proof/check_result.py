@@ -3,9 +3,9 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 from surgeon.text import format_count
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LayerComparison:
+class LayerComparison(JsonRecord):
     """Inner tensors compared: those that nodes of both main graphs produce under one name."""
+
+    JSON = "compared first_different errors left_out"
 
     compared: int
     """How many were compared."""
@@ -33,14 +35,15 @@ class LayerComparison:
     left_out: str = ""
     """One sentence on why none could be compared; "" where they were."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
-        return to_json_dict(self, "compared first_different errors left_out")
-
 
 @dataclass(frozen=True, slots=True)
-class CheckResult(ResultBase):
+class CheckResult(JsonRecord, ResultBase):
     """The outcome of comparing two models.  Its fields are the keys of the report, so they are many."""
+
+    JSON = (
+        "outcome reason outputs worst=worst.name seconds runs oracle kinds sizes differs_on failed_on half "
+        "tolerance first_different layers"
+    )
 
     outcome: Outcome
     """Proved, failed or unproved."""
@@ -92,16 +95,3 @@ class CheckResult(ResultBase):
     def worst(self) -> "OutputError | None":
         """The output nearest to its tolerance, or furthest beyond it; None if nothing was compared."""
         return max(self.outputs, key=lambda error: (not error.ok, error.severity), default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
-        # Not at the top: most rewrites compare nothing.
-        from surgeon.runtime.numerics.array_comparison import jsonable
-
-        return {
-            **to_json_dict(self, "outcome reason outputs"),
-            "worst": self.worst.name if self.worst else None,
-            **to_json_dict(self, "seconds runs oracle kinds sizes differs_on failed_on half"),
-            "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
-            **to_json_dict(self, "first_different layers"),
-        }

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from surgeon.errors import SurgeonError
 from surgeon.proof.check_result import Outcome
-from surgeon.runtime.numerics.array_comparison import jsonable
+from surgeon.result_base import JsonRecord
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
 
@@ -15,8 +14,10 @@ class CannotSlice(SurgeonError):
 
 
 @dataclass(frozen=True, slots=True)
-class SiteProof:
+class SiteProof(JsonRecord):
     """The outcome for one region.  Its fields are the keys of the report, so they are many."""
+
+    JSON = "outcome reason oracle independent reference errors runs kinds sizes tolerance seconds"
 
     outcome: Outcome
     """Proved, failed or unproved."""
@@ -59,22 +60,6 @@ class SiteProof:
     def worst(self) -> TensorError | None:
         """The output nearest to its tolerance, or furthest beyond it; None if nothing was compared."""
         return max(self.errors, key=lambda error: (not error.ok, error.severity), default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON can hold it."""
-        return {
-            "outcome": self.outcome.value,
-            "reason": self.reason,
-            "oracle": self.oracle,
-            "independent": self.independent,
-            "reference": self.reference,
-            "errors": [error.to_dict() for error in self.errors],
-            "runs": self.runs,
-            "kinds": list(self.kinds),
-            "sizes": list(self.sizes),
-            "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
-            "seconds": round(self.seconds, 4),
-        }
 
 
 def weakest_proof(proofs: "list[SiteProof]") -> SiteProof:

@@ -9,7 +9,7 @@ import onnx
 
 from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
 from surgeon.proof.check_result import Outcome
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase, json_of
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
 UNINFORMATIVE = "no output tells anything"  # start of the reason if all inputs were uninformative
@@ -48,8 +48,13 @@ class InstanceResult:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceProof:
+class InstanceProof(JsonRecord):
     """One instance of one pattern, rewritten for one target."""
+
+    JSON = (
+        "pattern variant target opset dtype rank=arguments.rank shapes=arguments.shapes values=arguments.values "
+        "outcome reason errors=error"
+    )
 
     pattern: str
     """The name of the pattern."""
@@ -71,18 +76,6 @@ class InstanceProof:
     """The error of the worst output."""
     model: onnx.ModelProto | None = field(default=None, repr=False)
     """The instance, if the outcome is a fault."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the proof as JSON values."""
-        return {
-            **to_json_dict(self, "pattern variant target opset dtype"),
-            "rank": self.arguments.rank,
-            "shapes": {name: list(shape) for name, shape in self.arguments.shapes.items()},
-            "values": dict(self.arguments.values),
-            "outcome": self.outcome.value,
-            "reason": self.reason,
-            "errors": None if self.error is None else self.error.to_dict(),
-        }
 
 
 @dataclass(slots=True)
@@ -141,11 +134,10 @@ class RuleProof(ResultBase):
     def to_dict(self) -> dict[str, Any]:
         """Return the proofs as JSON values."""
         return {
-            **to_json_dict(self, "rule where outcome counts entries"),
+            **json_of(self, "rule where outcome counts entries"),
             "not_made_up": [
                 {"pattern": pattern, "variant": variant, "reason": reason}
                 for (pattern, variant), reason in self.not_instantiated.items()
             ],
-            "nothing": self.why_empty,
-            "seconds": round(self.seconds, 3),
+            **json_of(self, "nothing=why_empty seconds"),
         }

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from surgeon.automation.fleet.fleet_row import OUTCOMES_BY_SEVERITY, FleetRow, row_from_dict
 from surgeon.automation.fleet.run_database import RunDatabase
 from surgeon.automation.fleet.table_files import read_table
 from surgeon.errors import UsageError
-from surgeon.result_base import to_json_dict
+from surgeon.result_base import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
-class FleetChange:
+class FleetChange(JsonRecord):
     """One difference from the baseline."""
+
+    JSON = "model what is_regression same_graph"
 
     model: str
     """The model's name below the target."""
@@ -23,10 +24,6 @@ class FleetChange:
     """Whether the model is worse now."""
     same_graph: bool = True
     """Whether the model is unchanged apart from its weights."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as JSON can hold it."""
-        return to_json_dict(self, "model what is_regression same_graph")
 
 
 def load_baseline(path: str) -> RunDatabase:

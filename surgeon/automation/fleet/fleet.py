@@ -8,7 +8,7 @@ from typing import Any
 from surgeon.automation.fleet.baseline import FleetChange, since_last
 from surgeon.automation.fleet.fleet_row import OUTCOMES_BY_SEVERITY, WRONG, FleetRow
 from surgeon.automation.fleet.run_database import RunDatabase
-from surgeon.result_base import ResultBase
+from surgeon.result_base import ResultBase, json_of
 
 SLOWEST = 5
 
@@ -111,16 +111,11 @@ class Fleet(ResultBase):
         return {
             "to": self.to,
             "models": len(self),
-            "outcomes": self.outcomes,
-            "kept": self.kept,
-            "counts": self.counts,
-            "wrong": [{key: row.to_dict()[key] for key in ("model", "outcome", "why", "stale")} for row in self.wrong],
-            "slowest": [{"model": row.model, "seconds": round(row.seconds, 3)} for row in self.slowest],
-            "changes": [change.to_dict() for change in self.changes],
+            **json_of(self, "outcomes kept counts"),
+            "wrong": [json_of(row, "model outcome why stale") for row in self.wrong],
+            "slowest": [json_of(row, "model seconds") for row in self.slowest],
             "since": [change.to_dict() for change in self.since],
-            "ok": self.ok,
-            "ended": self.ended,
-            "seconds": round(self.seconds, 3),
+            **json_of(self, "changes ok ended seconds"),
         }
 
     def close(self) -> None:

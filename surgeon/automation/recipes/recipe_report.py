@@ -6,13 +6,13 @@ from typing import Any
 
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 
 _WORST = ("failed", "unproved", "unchecked", "proved")
 
 
 @dataclass(slots=True)
-class RecipeReport(ResultBase):
+class RecipeReport(JsonRecord, ResultBase):
     """What the steps of a recipe did.
 
     Examples:
@@ -22,6 +22,8 @@ class RecipeReport(ResultBase):
         >>> report.outcome, len(report.parts)
         ('proved', 1)
     """
+
+    JSON = "source output outcome counts parts written seconds"
 
     source: str
     """The path of the model; empty for a model in memory."""
@@ -62,10 +64,6 @@ class RecipeReport(ResultBase):
             else {"edits": [[done.edit.flag, list(done.said)] for done in part.edits]}
             for part in self.parts
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
-        return to_json_dict(self, "source output outcome counts parts written seconds")
 
     def __repr__(self) -> str:
         return f"<RecipeReport {len(self.parts)} parts; {self.outcome}>"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 
 ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "weights", "types", "wiring", "sizes"]
 
@@ -50,7 +50,7 @@ class ModelChange:
 
 
 @dataclass(slots=True)
-class ModelDiff(ResultBase):
+class ModelDiff(JsonRecord, ResultBase):
     """The differences between two models.
 
     Examples:
@@ -59,6 +59,8 @@ class ModelDiff(ResultBase):
         >>> found.differs, found.same
         (False, 180)
     """
+
+    JSON = "first second differs nodes same renamed changes told seconds"
 
     first: str
     """The path of the first model; empty for a model in memory."""
@@ -85,10 +87,6 @@ class ModelDiff(ResultBase):
     def of(self, kind: ChangeKind) -> Iterator[ModelChange]:
         """The changes of a kind."""
         return (change for change in self.changes if change.kind == kind)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the difference as JSON can hold it."""
-        return to_json_dict(self, "first second differs nodes same renamed changes told seconds")
 
     def __repr__(self) -> str:
         return f"<ModelDiff {self.same} nodes are the same; {len(self.changes)} changes>"

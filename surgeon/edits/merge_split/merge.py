@@ -29,7 +29,7 @@ from surgeon.pipeline.upgrading.upgrade import plan_upgrade, require_opset
 from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
 from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.result_base import ModelAndReport, to_json_dict
+from surgeon.result_base import ModelAndReport, json_of
 from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.text import join_first
 
@@ -53,7 +53,7 @@ class Merging:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        return to_json_dict(self, "first second connect prefix")
+        return json_of(self, "first second connect prefix")
 
 
 def merge(

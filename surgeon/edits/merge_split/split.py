@@ -28,14 +28,16 @@ from surgeon.proof.check_options import CheckOptions, require_check, resolve_opt
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.result_base import ModelAndReport, ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ModelAndReport, ResultBase
 
 SPLIT_CHECKS = ("model", "auto", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class SplitPart:
+class SplitPart(JsonRecord):
     """One part."""
+
+    JSON = "name inputs outputs nodes"
 
     name: str
     """File name in the output folder; empty for a part in memory."""
@@ -46,13 +48,9 @@ class SplitPart:
     nodes: int
     """Nodes in its main graph."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the part as JSON can hold it."""
-        return to_json_dict(self, "name inputs outputs nodes")
-
 
 @dataclass(slots=True)
-class SplitReport(ResultBase):
+class SplitReport(JsonRecord, ResultBase):
     """What a split produced.
 
     Examples:
@@ -61,6 +59,8 @@ class SplitReport(ResultBase):
         >>> report.parts[0].inputs, report.parts[1].outputs
         (('input_ids', 'attention_mask'), ('logits',))
     """
+
+    JSON = "source output outcome parts by_structure check written seconds refused"
 
     source: str
     """Path of the input model; empty if it was in memory."""
@@ -90,10 +90,6 @@ class SplitReport(ResultBase):
     def proved(self) -> bool:
         """Whether the parts, one after the other, are the whole."""
         return self.outcome == "proved"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
-        return to_json_dict(self, "source output outcome parts by_structure check written seconds refused")
 
 
 def split(

@@ -8,7 +8,7 @@ from onnx import ModelProto
 
 from surgeon.file.patch import Patch
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 
 
 class EditLike(Protocol):
@@ -36,7 +36,7 @@ class AppliedEdit:
 
 
 @dataclass(slots=True)
-class EditReport(ResultBase):
+class EditReport(JsonRecord, ResultBase):
     """What edits of a whole model did.
 
     Examples:
@@ -46,6 +46,8 @@ class EditReport(ResultBase):
         >>> report.outcome, report.edits[0].said
         ('proved', ("input 'input_ids' is called 'tokens'",))
     """
+
+    JSON = "source output outcome edits by_structure other check nodes bytes written seconds refused"
 
     source: str
     """Path of the input model; empty if it was in memory."""
@@ -112,12 +114,6 @@ class EditReport(ResultBase):
         new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
         self.bytes = sum(piece[1] - piece[0] for piece in pieces if isinstance(piece, tuple)), new
         self.written = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
-        return to_json_dict(
-            self, "source output outcome edits by_structure other check nodes bytes written seconds refused"
-        )
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

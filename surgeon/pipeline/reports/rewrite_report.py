@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from surgeon.file.patch import Patch
 from surgeon.pipeline.reports.site import Site
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import ResultBase
+from surgeon.result_base import ResultBase, json_of
 from surgeon.rules.mismatches.mismatch import Mismatch
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from surgeon.proof.site_proof import SiteProof
 
 FEW = 8  # up to this number of rules, the text of a report also names those that fired nowhere
-MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change", "opset", "near")
+MISS_KEYS = "rule node reason where matched total kind op change opset near others"
 """Fields of a mismatch in JSON."""
 
 
@@ -169,32 +169,14 @@ class Report(ResultBase):
         """Return the report as JSON can hold it."""
         places = {id(proof): place for place, proof in enumerate(self.proofs)}
         return {
-            "source": self.source,
-            "output": self.output,
-            "target": self.target,
-            **({} if self.ep is None else {"ep": self.ep}),
-            "rules": {name: list(rules) for name, rules in self.selection.items()},
-            "outcome": self.outcome,
-            "nodes_before": self.nodes_before,
-            "nodes_after": self.nodes_after,
-            "constants": list(self.constants),
-            **({} if self.edited is None else {"edited": self.edited.to_dict()}),
-            "upgrade": None if self.upgrade is None else self.upgrade.to_dict(),
-            "not_upgraded": self.not_upgraded,
+            **json_of(self, "source output target ep? rules=selection outcome nodes_before nodes_after constants"),
+            **json_of(self, "edited? upgrade not_upgraded"),
             **({"unused": list(self.unused)} if self.unused else {}),
-            **({"dims": self.dims} if self.dims else {}),
-            **({"refused": self.refused} if self.refused else {}),
-            **({"next_steps": list(self.next_steps)} if self.next_steps else {}),
-            "counts": self.counts,
+            **json_of(self, "dims? refused? next_steps? counts"),
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
-            "proofs": [proof.to_dict() for proof in self.proofs],
-            "misses": [
-                {**{key: getattr(miss, key) for key in MISS_KEYS}, "others": list(miss.others)} for miss in self.misses
-            ],
-            "check": self.check.to_dict() if self.check is not None else None,
-            "written": self.written,
-            "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
+            "misses": [json_of(miss, MISS_KEYS) for miss in self.misses],
+            **json_of(self, "proofs check written seconds"),
         }
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from onnx import AttributeProto, NodeProto
 from surgeon.connected_components import connected_components
 from surgeon.ir.scope import Node
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import ResultBase
+from surgeon.result_base import ResultBase, json_of
 from surgeon.rules.matching.match_state import plain
 from surgeon.rules.replacing.splicer import RewriteStep
 
@@ -189,16 +189,7 @@ class Site(ResultBase):
     def to_dict(self, proof: int | None = None) -> dict[str, Any]:
         """Return the site as JSON can hold it.  proof: the index of its proof in the report's list."""
         return {
-            "rule": self.rule,
-            "rules": list(self.rules),
-            "scope": self.scope,
-            "root": self.root,
-            "replaced": [node.to_dict() for node in self.replaced],
-            "added": [node.to_dict() for node in self.added],
-            "swept": [node.to_dict() for node in self.swept],
-            **({"shared": self.shared} if self.shared else {}),
-            "outcome": self.outcome,
-            "errors": None if self.error is None else self.error.to_dict(),
+            **json_of(self, "rule rules scope root replaced added swept shared? outcome errors=error"),
             "proof": proof,
             "undone": self.undone,
         }

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from surgeon.file.patch import Patch
 from surgeon.proof.check_result import CheckResult
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 
 
 @dataclass(slots=True)
-class UpgradeReport(ResultBase):
+class UpgradeReport(JsonRecord, ResultBase):
     """What an upgrade did."""
+
+    JSON = "opset ir_version outcome newer edited functions check seconds refused declared"
 
     source: str
     """Path of the input model; empty if it was in memory."""
@@ -56,7 +57,3 @@ class UpgradeReport(ResultBase):
     def saved(self, patch: Patch) -> None:
         """Note that the result is written.  patch: its changes of the source."""
         self.written = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the upgrade as JSON can hold it."""
-        return to_json_dict(self, "opset ir_version outcome newer edited functions check seconds refused declared")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.errors import UsageError
+from surgeon.result_base import JsonRecord
 from surgeon.text import format_beside_limit
 
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
@@ -34,8 +35,10 @@ _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the 
 
 
 @dataclass(frozen=True, slots=True)
-class OutputError:
+class OutputError(JsonRecord):
     """The largest error of one output.  It is infinite where shape, dtype, NaN or infinity differ."""
+
+    JSON = "name dtype max_abs max_rel scale allowed ok"
 
     name: str
     """Name of the output."""
@@ -59,11 +62,6 @@ class OutputError:
             return self.max_abs / self.allowed
         return math.inf if self.max_abs else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them; a number that is not finite is a string."""
-        numbers = {name: jsonable(getattr(self, name)) for name in ("max_abs", "max_rel", "scale", "allowed")}
-        return {"name": self.name, "dtype": self.dtype, **numbers, "ok": self.ok}
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -73,11 +71,6 @@ class Comparison:
     """Its largest error."""
     why: str
     """What is wrong, in words; "" for nothing."""
-
-
-def jsonable(number: float) -> float | str:
-    """Return a number that strict JSON can hold: `inf` and `nan` become strings."""
-    return float(number) if math.isfinite(number) else str(float(number))
 
 
 def tolerance(dtype: str, rtol: float | None = None, atol: float | None = None) -> tuple[float, float]:

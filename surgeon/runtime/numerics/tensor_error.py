@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from surgeon.runtime.numerics.array_comparison import jsonable
+from surgeon.result_base import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(JsonRecord):
     """How far a result is from the reference, over elements where both are finite.
 
     Integers count in ones; strings and booleans count 1 if any differs.  All numbers are infinite for another shape or
     dtype.
     """
+
+    JSON = "max_abs max_rel max_ulp"
 
     max_abs: float
     """Largest |result - reference|."""
@@ -22,14 +23,12 @@ class Deviation:
     max_ulp: float
     """The same in units in the last place of the output dtype at |reference|."""
 
-    def to_dict(self) -> dict[str, float | str]:
-        """Return the fields as strict JSON can hold them."""
-        return {name: jsonable(getattr(self, name)) for name in ("max_abs", "max_rel", "max_ulp")}
-
 
 @dataclass(frozen=True, slots=True)
-class TensorError:
+class TensorError(JsonRecord):
     """One tensor judged on one set of inputs.  It is a record of results, which reports show one by one."""
+
+    JSON = "name dtype original rewritten gap scale allowed severity ok why"
 
     name: str
     """Name of the tensor."""
@@ -60,12 +59,6 @@ class TensorError:
     """Whether the absolute error of kernels is a large part of the values."""
     is_hidden: bool = False
     """Whether only that error accepts the gap."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as strict JSON can hold them; a number that is not finite is a string."""
-        numbers = {name: jsonable(getattr(self, name)) for name in ("gap", "scale", "allowed", "severity")}
-        deviations = {"original": self.original and self.original.to_dict(), "rewritten": self.rewritten.to_dict()}
-        return {"name": self.name, "dtype": self.dtype, **deviations, **numbers, "ok": self.ok, "why": self.why}
 
 
 def worst_error(errors: Iterable[TensorError]) -> TensorError:

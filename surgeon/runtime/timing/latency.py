@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import ResultBase, json_of
 
 SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
 FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
@@ -120,7 +120,7 @@ class LatencyRatio:
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; an end that is not known is None."""
         high = self.high if self.high < float("inf") else None
-        return {**to_json_dict(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
+        return {**json_of(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +159,12 @@ class Bench(ResultBase):
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
-            **to_json_dict(self, "models ratios"),
+            **json_of(self, "models ratios"),
             "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
-            "rounds": self.rounds,
             "loads": len(self.models[0].loads),
             "threads": self.threads or None,
             "ep": self.ep or None,
-            "runtime": self.runtime,
-            "cpu_time": self.cpu_time,
-            "sizes": dict(self.sizes),
-            "seconds": self.seconds,
+            **json_of(self, "rounds runtime cpu_time sizes seconds"),
         }
 
 

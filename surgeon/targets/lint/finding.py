@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from surgeon.ir.scope import Node
-from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.result_base import JsonRecord, ResultBase
 
 SHOWN = 5  # nodes named for one finding
 CONSTANT = "make it a constant"
@@ -30,8 +30,10 @@ SupportLink = Literal["mapping", "op", "kernel", ""]
 
 
 @dataclass(slots=True)
-class Diagnostic:
+class Diagnostic(JsonRecord):
     """What is wrong, where, and what helps."""
+
+    JSON = "kind op reason missing_link=link chain torch_op nodes count came_from helps stops"
 
     kind: Kind
     """What it is about.
@@ -75,11 +77,6 @@ class Diagnostic:
             links = {"mapping": "mapping", "kernel": f"kernel for {self.op}"}
         parts = (f"[no {text}]" if name == self.link else text for name, text in links.items())
         return " -> ".join((f"torch op {self.torch_op}".rstrip(), *parts))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON can hold it."""
-        first, rest = "kind op reason", "chain torch_op nodes count came_from helps stops"
-        return {**to_json_dict(self, first), "missing_link": self.link, **to_json_dict(self, rest)}
 
 
 @dataclass(frozen=True, slots=True)
