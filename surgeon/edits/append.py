@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto, ValueInfoProto
@@ -11,7 +10,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.editing.draft import ModelDraft, unknown_type_error
-from surgeon.pipeline.editing.edit import KeyedEdit, parse_flag
+from surgeon.pipeline.editing.edit import KeyedEdit
 from surgeon.pipeline.editing.node_insertion import Build, add_nodes
 from surgeon.pipeline.editing.prune import filter_repeated, prune
 from surgeon.proof.model.exposed_outputs import required_nodes
@@ -82,7 +81,6 @@ class _OfScores(KeyedEdit):
     """The axis that the scores of one answer lie along; from the end where it is negative."""
     keep: bool = False
     """Whether the scores stay an output too."""
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": parse_flag}
 
     def _axis(self, draft: ModelDraft) -> int:
         """The axis, not negative.  Raises UsageError if the output does not have it."""
@@ -183,7 +181,6 @@ class AppendSigmoid(KeyedEdit):
     """Whether the scores stay an output too."""
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": parse_flag}
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
@@ -221,7 +218,7 @@ class AppendTopK(_OfScores):
     flag = "append-topk"
     jumps = True
     metavar = "OUTPUT[,k=5,axis=-1,keep]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"k": int, "axis": int, "keep": parse_flag}
+    setting_names = ("k", "axis", "keep")
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""

@@ -1,9 +1,9 @@
 """Prepends image preprocessing to an input: uint8, layout, resize and normalization."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import onnx
@@ -14,7 +14,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import KeyedEdit, format_keyed, parse_flag, parse_numbers
+from surgeon.pipeline.editing.edit import KeyedEdit, format_keyed
 from surgeon.pipeline.editing.node_insertion import add_nodes, opset_of
 from surgeon.pipeline.editing.prune import initializer_names
 from surgeon.pipeline.editing.tensor_renaming import split_boundary_tensor
@@ -24,14 +24,6 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 CHANNELS = (1, 3, 4)  # grey, RGB, and RGB with alpha
 RESIZE_SINCE = 18  # first opset at which Resize has antialias (ONNX operator Resize)
 _DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
-
-
-def parse_size(text: str) -> tuple[int, int]:
-    """Read height and width: "640" for both, or "480x640".  Raises UsageError."""
-    parts = text.lower().split("x")
-    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UsageError(f"{text!r} is no size of a picture; write 640, or 480x640 for height and width.")
-    return int(parts[0]), int(parts[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +64,6 @@ class PrependImage(KeyedEdit):
     flag = "prepend-image"
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        "layout": str,
-        "dtype": str,
-        "mean": parse_numbers,
-        "std": parse_numbers,
-        "scale": float,
-        "resize": parse_size,
-        "bgr": parse_flag,
-    }
 
     def __post_init__(self) -> None:
         self.require_kinds()
@@ -97,7 +80,7 @@ class PrependImage(KeyedEdit):
     def spelling(self) -> str:
         """INPUT, and the settings after it."""
         resize = None if self.resize is None else "{}x{}".format(*self.resize)
-        settings = {name: getattr(self, name) for name in self.settings}
+        settings = {name: getattr(self, name) for name in self.settings()}
         return format_keyed(self.input, {**settings, "resize": resize})
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:

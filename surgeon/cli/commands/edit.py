@@ -1,6 +1,7 @@
 """The command `surgeon edit`: changes a model by edits, in the order of the command line."""
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from surgeon.errors import UsageError
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
     from surgeon.pipeline.reports.edit_report import EditReport
-    from surgeon.proof.check_options import CheckOptions
 
+IN_OUT = {"source": "IN", "output": "OUT"}
+SETTINGS = ("check", "require_proof", "dry_run", "external_data", "force", "options", "report_path", "quiet", "diff")
+"""What `run_edits` takes besides edits and files."""
 _META = "surgeon.edits"  # in a context's meta: the edits of the command line
 
 
@@ -59,18 +62,6 @@ class EditCommand(DerivedCommand):
         return super().parse_args(ctx, args)
 
 
-def requested_edits(ctx: click.Context) -> "list[Edit]":
-    """The edits of the command line, in order.  Raises UsageError for an invalid edit, or if there are none."""
-    from surgeon.edits.installed_edits import all_edits
-
-    kinds = all_edits()
-    typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]
-    found = [kinds[flag].parse("" if text is True else text) for flag, text in typed]
-    if not found:
-        raise UsageError("Nothing is asked for; name an edit, as in --rename images=pixels; --help has all.")
-    return found
-
-
 def single_input_or_output(source: str, side: str, instead: str = "") -> str:
     """The name of the only input or output of a model.  Raises UsageError for a model with another number.
 
@@ -89,33 +80,41 @@ def single_input_or_output(source: str, side: str, instead: str = "") -> str:
     return names[0]
 
 
-@derived_command(
-    "edit",
-    {"source": "IN", "output": "OUT"},
-    without="edits layers proof_time jobs",
-    shared="report_path diff quiet",
-    cls=EditCommand,
-    dims=Spelling("--check-dim"),
-)
-def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
-    """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
+def edit_command(
+    of: str, positional: Mapping[str, str] = IN_OUT, cls: type[click.Command] = DerivedCommand, **spelled: Spelling
+) -> "Callable[[Callable[[click.Context], list[Edit]]], click.Command]":
+    """Make a command of a function that returns the edits of a command line: they change IN, and OUT is written.
+
+    Arguments as of `derived_command`.
+    """
+
+    def decorate(edits_of: "Callable[[click.Context], list[Edit]]") -> click.Command:
+        @functools.wraps(edits_of)
+        def run(source: str, output: str, **given: Any) -> None:
+            settings = {name: given[name] for name in SETTINGS}
+            run_edits(edits_of(click.get_current_context()), source, output, **settings)
+
+        left = "ctx edits layers proof_time jobs"
+        return derived_command(of, positional, without=left, shared="report_path diff quiet", cls=cls, **spelled)(run)
+
+    return decorate
+
+
+@edit_command("edit", cls=EditCommand, dims=Spelling("--check-dim"))
+def edit(ctx: click.Context) -> "list[Edit]":
+    """Change IN as the edits say, in the order in which they stand, compare the result with IN, and write OUT.
 
     What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
     """
-    run_edits(requested_edits(click.get_current_context()), source, output, options=options, **settings)
+    from surgeon.edits.installed_edits import all_edits
 
-
-def run_requested_edits(
-    edits_of: "Callable[[click.Context], list[Edit]]",
-    own_options: Sequence[str],
-    source: str,
-    output: str,
-    **settings: Any,
-) -> None:
-    """Run the edits that a command requests.  own_options: the options that describe the edits."""
-    other_settings = {name: value for name, value in settings.items() if name not in own_options}
-    run_edits(edits_of(click.get_current_context()), source, output, **other_settings)
+    kinds = all_edits()
+    typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]
+    found = [kinds[flag].parse("" if text is True else text) for flag, text in typed]
+    if not found:
+        raise UsageError("Nothing is asked for; name an edit, as in --rename images=pixels; --help has all.")
+    return found
 
 
 def run_edits(

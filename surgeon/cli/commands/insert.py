@@ -1,29 +1,24 @@
 """The command `surgeon insert`: replaces the nodes between two cuts with one node."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from surgeon.cli.commands.edit import run_requested_edits
-from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.commands.edit import edit_command
+from surgeon.cli.options import Spelling
 from surgeon.declarations import REQUIRED
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
 
-SETTINGS = ("froms", "tos", "op", "attributes", "name")
 
-
-@derived_command(
+@edit_command(
     "insert",
-    {"source": "IN", "output": "OUT"},
-    without="layers proof_time jobs",
-    shared="report_path diff quiet",
     froms=Spelling("--between", default=REQUIRED),
     tos=Spelling("--and", default=REQUIRED),
     op=Spelling(metavar="DOMAIN::NAME"),
 )
-def insert(source: str, output: str, **settings: Any) -> None:
+def insert(ctx: click.Context) -> "list[Edit]":
     """Write to OUT the model IN with one node in the place of all that lies between two cuts.
 
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
@@ -32,23 +27,11 @@ def insert(source: str, output: str, **settings: Any) -> None:
     Args:
         attributes: an attribute of the node: alpha=0.5, sizes=[1,2], mode=linear, label:string=3.
     """
-    run_requested_edits(requested_edits, SETTINGS, source, output, **settings)
-
-
-def requested_edits(ctx: click.Context) -> "list[Edit]":
-    """The edit of the command line."""
     from surgeon.edits.attribute_text import parse_attribute
     from surgeon.edits.insert import Insert
     from surgeon.pipeline.editing.edit import parse_names
 
     given = ctx.params
     reads, makes = (parse_names(given[side], "NAME,...") for side in ("froms", "tos"))
-    return [
-        Insert(
-            reads,
-            makes,
-            given["op"],
-            attributes=dict(parse_attribute(item) for item in given["attributes"]),
-            name=given["name"],
-        )
-    ]
+    attributes = dict(parse_attribute(item) for item in given["attributes"])
+    return [Insert(reads, makes, given["op"], attributes=attributes, name=given["name"])]

@@ -1,6 +1,6 @@
 """The command `surgeon record`: writes a command line as steps of a recipe."""
 
-import importlib
+import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,12 +69,15 @@ def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
     """The steps of a parsed command line, and its target."""
     from surgeon.automation.recipes.recipe import Rules
+    from surgeon.cli.commands import append
     from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 
     head: dict[str, Any] = {"target": "ort", "ep": None}
     given = ctx.params
     if command != "rewrite":
-        return list(importlib.import_module(f"surgeon.cli.commands.{command}").requested_edits(ctx)), head
+        callback = append.requested_edits if command == "append" else ctx.command.callback
+        assert callback is not None
+        return list(inspect.unwrap(callback)(ctx)), head
     if not given["rules"] or given["plugins"]:
         raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
     resolve_provider(given["target"], given["ep"])

@@ -1,7 +1,7 @@
 """Decodes a detector's raw head into corner boxes and class scores, as nodes and in numpy."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -116,12 +116,6 @@ class DetectorEdit(KeyedEdit):
     background: str = ""
     """The class of no object, "first" or "last": its scores are left out, and the others keep their numbers."""
     output_names: ClassVar[Sequence[str]] = ()
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        "scores": str,
-        "head": str,
-        "form": str,
-        "background": str,
-    }
 
     @abstractmethod
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:

@@ -1,8 +1,8 @@
 """Appends non-maximum suppression: ONNX NonMaxSuppression or TensorRT EfficientNMS."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx
@@ -13,7 +13,6 @@ from surgeon.edits.detection.head_decoding import DetectorEdit, HeadDecoder
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import parse_flag
 from surgeon.runtime.kernels.vision.non_max_suppression import detect, padded
 
 PLUGINS = "trt.plugins"  # domain of plugins in ONNX Runtime's TensorRT provider
@@ -62,15 +61,6 @@ class AppendNms(DetectorEdit):
         "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic,"
         "tunable,extra=32]"
     )
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        **DetectorEdit.settings,
-        "iou": float,
-        "least": float,
-        "most": int,
-        "agnostic": parse_flag,
-        "tunable": parse_flag,
-        "extra": int,
-    }
 
     def __post_init__(self) -> None:
         DetectorEdit.__post_init__(self)
@@ -163,6 +153,7 @@ class AppendEfficientNms(AppendNms):
 
     flag = "append-efficient-nms"
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic]"
+    setting_names = ("scores", "head", "form", "background", "iou", "least", "most", "agnostic")
     output_names: ClassVar[Sequence[str]] = (
         "num_detections",
         "detection_boxes",

@@ -1,8 +1,8 @@
 """Appends plain boxes and scores, or the top-k boxes, without suppression (as for DETR)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from surgeon.edits.detection.head_decoding import DetectorEdit, HeadDecoder
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import parse_flag
 from surgeon.printed_commands import command, upgrade_to
 from surgeon.runtime.kernels.vision.non_max_suppression import best_boxes
 from surgeon.shapes.algebra.size_expressions import symbols
@@ -88,11 +87,6 @@ class AppendBestBoxes(AppendBoxes):
     jumps = True
     output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=last,most=100,single]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        **DetectorEdit.settings,
-        "most": int,
-        "single": parse_flag,
-    }
 
     def __post_init__(self) -> None:
         DetectorEdit.__post_init__(self)

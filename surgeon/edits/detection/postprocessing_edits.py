@@ -133,7 +133,7 @@ def _edits(
     is_softmax = SOFTMAX in (activation, found.score_activation)
     if not background and is_softmax and not found.is_suppressed and (is_searched or activation):
         background = "last" if tail == "best-boxes" else "first"
-    known = POSTPROCESSING[tail].settings
+    known = POSTPROCESSING[tail].settings()
     given = {**{name: value for name, value in found.nms_thresholds.items() if name in known}, **settings}
     if tail == "best-boxes":
         given.setdefault("single", is_softmax)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -45,6 +45,11 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 }
 
 
+def _kind(part: "dataclasses.Field[Any]") -> str:
+    """The type of a field as text."""
+    return part.type.__name__ if isinstance(part.type, type) else str(part.type)
+
+
 class Edit(ABC):
     """One change of a whole model, as a value: a frozen dataclass whose docstring is its manual.
 
@@ -78,8 +83,7 @@ class Edit(ABC):
         parts: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         for part in parts:
             value, name = getattr(self, part.name), type(self).__name__
-            kind = part.type.__name__ if isinstance(part.type, type) else str(part.type)
-            expected, is_one = _KINDS.get(kind, ("", None))
+            expected, is_one = _KINDS.get(_kind(part), ("", None))
             if is_one is not None and not is_one(value):
                 raise UsageError(f"{part.name} of {name} is {expected}, not {value!r}; see help(surgeon.edits.{name}).")
 
@@ -137,21 +141,27 @@ class Edit(ABC):
 class KeyedEdit(Edit):
     """An edit of one tensor, its first field, with settings: "images,layout=NHWC,bgr".
 
-    settings: by field, the parser of its value.
+    setting_names: the fields that are settings, in order; all but the first where it is empty.
     """
 
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]]
+    setting_names: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    def settings(cls) -> dict[str, Callable[[str], Any]]:
+        """The parsers of the settings, by the types of their fields."""
+        kinds = {item.name: _kind(item) for item in dataclasses.fields(cls)}  # type: ignore[arg-type]  # as above
+        return {name: _PARSERS.get(kinds[name], str) for name in cls.setting_names or cls._fields()[1:]}
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the name and the settings after it."""
-        name, settings = parse_keyed(text, cls.metavar, cls.settings)
+        name, settings = parse_keyed(text, cls.metavar, cls.settings())
         return cls(name, **settings)  # type: ignore[call-arg]  # as above
 
     @property
     def spelling(self) -> str:
         """The name and the settings after it."""
-        return format_keyed(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
+        return format_keyed(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings()})
 
 
 def parse_dtype(name: str) -> int:
@@ -228,3 +238,21 @@ def parse_names(text: str, form: str) -> tuple[str, ...]:
     if twice is not None:
         raise UsageError(f"{twice!r} is named twice in {text!r}; name it once.")
     return found
+
+
+def parse_picture_size(text: str) -> tuple[int, int]:
+    """Read height and width: "640" for both, or "480x640".  Raises UsageError."""
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise UsageError(f"{text!r} is no size of a picture; write 640, or 480x640 for height and width.")
+    return int(parts[0]), int(parts[-1])
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": parse_flag,
+    "tuple[float, ...]": parse_numbers,
+    "tuple[int, int] | None": parse_picture_size,
+}
+"""By the type of a setting, the parser of its text; texts stay as they are."""
