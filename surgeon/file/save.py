@@ -76,6 +76,10 @@ class WrittenModel:
 
     path: Path
     """The temporary file; its data files lie beside it."""
+    copied: int
+    """Bytes of it that were copied from other files."""
+    new: int
+    """Its other bytes."""
     is_kept: bool = True
     """Whether the file gets its name when the context ends."""
 
@@ -145,7 +149,10 @@ def saving(
                 at_once = not moves
                 for data in extra:
                     moves += _place_new_file(stage(data, file, out), file, stack, at_once=at_once, force=force)
-        written = WrittenModel(target if file is None else file.temporary)
+        spans = [piece for piece in pieces if not isinstance(piece, bytes)]
+        copied = sum(span.size if isinstance(span, FileSpan) else span[1] - span[0] for span in spans)
+        new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+        written = WrittenModel(target if file is None else file.temporary, copied, new)
         yield written
         if not written.is_kept:
             return

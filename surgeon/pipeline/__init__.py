@@ -11,6 +11,7 @@ __all__ = [
     "editing",
     "reports",
     "rewriting",
+    "snapshot",
     "transform",
     "upgrading",
 ]

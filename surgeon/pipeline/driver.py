@@ -39,14 +39,15 @@ def run(
     """Apply transforms to a model in order, establish what each claims, and save the result.
 
     Args:
-        source: a path (then `saving.output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        source: a path (then `saving.output` says where to write; it may be the same path), a ModelProto or a gs.Graph
+            (which may be written too).
         transforms: at least one.
         checks: what to establish.
         saving: how to save.
         reports: gets the reports, also where an error is raised.
 
     Returns:
-        The model in the kind it was given (a path: the path written), and a report of each transform.  Transforms may
+        The path written, or the model in the kind it was given, and a report of each transform.  Transforms may
         share one.
 
     Raises:
@@ -55,7 +56,8 @@ def run(
         SurgeonError: the errors of the transforms; `error.step` is the number of the transform.
     """
     reports = [] if reports is None else reports
-    require_output(is_in_memory(source), saving.output, checks.dry_run)
+    if saving.output is None:
+        require_output(is_in_memory(source), None, checks.dry_run)
     timer = PhaseTimer()
     with ExitStack() as stack:
         with timer.phase("read"):
@@ -79,7 +81,8 @@ def run(
             model.check_data()  # as saving would
     if checks.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
         return source, reports
-    return gs.import_onnx(steps.result) if isinstance(source, gs.Graph) else steps.result, reports
+    is_graph = isinstance(source, gs.Graph) and not isinstance(steps.result, Path)
+    return gs.import_onnx(steps.result) if is_graph else steps.result, reports
 
 
 @dataclass(slots=True)
@@ -178,15 +181,13 @@ class _Run:
             return self._establish(after, claim)
         how = self.saving
         patch = draft.patch(self.output, whole=how.external_data not in ("auto", "copy"))
-        with saving_model(
-            self.model, patch, self.output, external_data=how.external_data, force=how.force
-        ) as written:
+        with saving_model(self.model, patch, self.output, external_data=how.external_data, force=how.force) as written:
             after.written_at(written.path)
             failure = self._establish(after, claim)
             after.written_at(None)
             written.is_kept = failure is None
             for report in self.reports if failure is None else ():
-                report.saved(patch)
+                report.saved(written.copied, written.new)
         self.result = self.output
         return failure
 

@@ -18,9 +18,7 @@ class Snapshot:
     model   the source, or a draft over it
     """
 
-    def __init__(
-        self, model: Model, output: Path | None, stack: ExitStack, made: OutputModel | None = None
-    ) -> None:
+    def __init__(self, model: Model, output: Path | None, stack: ExitStack, made: OutputModel | None = None) -> None:
         """output: path of the final result.  stack: removes the file.  made: the model for a runtime, if it exists."""
         self.model, self._output, self._stack, self._made = model, output, stack, made
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from surgeon.file.patch import Patch
 from surgeon.file.save import OutputModel
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
@@ -41,8 +40,8 @@ class StepReport(Protocol):
         """Add the durations of the phases."""
         ...
 
-    def saved(self, patch: Patch) -> None:
-        """Note that the result of the run is written.  patch: its changes of the source."""
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result of the run is written: its bytes that were copied, and the others."""
         ...
 
 

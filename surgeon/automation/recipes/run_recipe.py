@@ -145,9 +145,7 @@ def _parts(recipe: Recipe) -> Iterator[_Part]:
 
 
 @contextmanager
-def _naming(
-    recipe: Recipe, steps: Sequence[tuple[_Part, Any]], report: RecipeReport | None = None
-) -> Iterator[None]:
+def _naming(recipe: Recipe, steps: Sequence[tuple[_Part, Any]], report: RecipeReport | None = None) -> Iterator[None]:
     """Add the place in the recipe to errors, and the parts so far to their report."""
     try:
         yield

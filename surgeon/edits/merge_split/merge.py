@@ -3,8 +3,7 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,19 +15,19 @@ from surgeon.edits.merge_split.join_graphs import JoinResult, join
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
-from surgeon.file.patch import Patch
-from surgeon.file.save import ExternalDataMode, OutputModel, save
-from surgeon.file.temporary_model import temporary_model
+from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.ops.schemas import schema
 from surgeon.ops.traversal import function_key, imports_of, node_label, nodes_of
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.driver import run
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit_settings import EditSettings
 from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
-from surgeon.pipeline.upgrading.upgrade import plan_upgrade, require_opset
-from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
-from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
-from surgeon.proof.model.load_check import require_loaded
+from surgeon.pipeline.snapshot import Snapshot
+from surgeon.pipeline.transform import Claim, Words
+from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
+from surgeon.proof.check_options import CheckOptions, require_output
+from surgeon.proof.check_result import CheckResult
 from surgeon.result_base import ModelAndReport, json_of
 from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.text import join_first
@@ -105,111 +104,71 @@ def merge(
         >>> report.outcome
         'proved'
     """
-    settings = EditSettings(
-        output,
-        check,
-        require_proof=require_proof,
-        dry_run=dry_run,
-        external_data=external_data,
-        force=force,
-        options=resolve_options(options),
-    )
-    _refuse_misuse(first, second, prefix, settings)
+    checks = Checks.named(check, MERGE_CHECKS, require_proof, options, dry_run=dry_run)
+    if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
+        raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
+    require_output(is_in_memory(first) and is_in_memory(second), output, dry_run)
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
-    report = EditReport(model_name(first), str(output or ""), by_structure=False, other="it is made of two models")
-    run = _Merge(report, settings, (resolve_model(first), resolve_model(second)))
+    report = EditReport("", "", by_structure=False, other="it is made of two models")
+    original = resolve_model(second)
     try:
-        with ExitStack() as stack:
-            made = run.join_and_write(stack, connect, prefix)
-            if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
-                made = gs.import_onnx(made)
+        with Model.open(original) as opened:
+            request = Merging(model_name(first), model_name(second), {}, prefix)
+            change = Merge(request, opened, original, report=report, connect=connect, output=output)
+            made, _ = run(first, [change], checks, Saving(output, external_data, force))
     finally:
         report.seconds = time.perf_counter() - started
-    return ModelAndReport((made, report))
+    if isinstance(made, onnx.ModelProto) and isinstance(second, gs.Graph):
+        made = gs.import_onnx(made)
+    return ModelAndReport((None if dry_run else made, report))
 
 
-def _refuse_misuse(first: Any, second: Any, prefix: Sequence[str], settings: EditSettings) -> None:
-    settings.options.require()
-    require_check(settings.check, MERGE_CHECKS, settings.require_proof)
-    if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
-        raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
-    in_memory = is_in_memory(first) and is_in_memory(second)
-    require_output(in_memory, settings.output, settings.dry_run)
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Join a model behind the model under change."""
 
-
-@dataclass(slots=True)
-class _Merge:
-    """One merge of two models."""
-
+    request: Merging
+    """The arguments of the merge."""
+    second: Model
+    """The model that runs second; it must stay open as long as the run."""
+    original: OutputModel
+    """The same as a path or a proto."""
     report: EditReport
     """Report, which is updated."""
-    settings: EditSettings
-    """How the result is checked and written."""
-    originals: Sequence[OutputModel]
-    """The two models as the user gave them."""
+    connect: Mapping[str, str | Sequence[str]] | None = None
+    """By output of the first, the inputs of the second that it feeds; None to connect those of one name."""
+    output: str | os.PathLike[str] | None = None
+    """Path of the result, beside which data files may lie already."""
 
-    def join_and_write(
-        self, stack: ExitStack, connect: Mapping[str, str | Sequence[str]] | None, prefix: tuple[str, str]
-    ) -> Any:
-        """Join the two models, check the result and write it."""
-        first, second = self.originals
-        output = self.settings.output
-        models = [stack.enter_context(Model.open(source)) for source in (first, second)]
-        by_input = _connected(models, connect)
-        raised, said = _raise_opsets(models, stack, output)
-        draft = ModelDraft(raised[0])
-        draft.index  # noqa: B018  # raises for an invalid model
-        ModelDraft(raised[1]).index  # noqa: B018
-        beside = None if output is None else Path(os.path.abspath(output))
-        joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Join the models, and claim that the result computes what the two compute one after the other."""
+        models, behind = [draft.before, self.second], ModelDraft(self.second)
+        by_input = _connected(models, self.connect)
+        said = _raise_opsets(models, (draft, behind))
+        draft.index, behind.index  # noqa: B018  # raises for an invalid model
+        beside = None if self.output is None else Path(os.path.abspath(self.output))
+        joined = join(draft, draft.adopt(behind, beside), by_input, self.request.prefix)
         draft.index  # noqa: B018  # raises for an invalid result
         outputs = {value.name for value in models[0].skeleton.graph.output}
         connected = (_connection_text(name, source, source in outputs) for name, source in by_input.items())
-        request = Merging(model_name(first), model_name(second), by_input, prefix)
+        request = replace(self.request, connect=by_input)
         self.report.edits.append(AppliedEdit(request, (*connected, *said, *joined.messages)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
         self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
-        patch = draft.patch()
-        links = _links(models, (first, second), joined)
-        if self.settings.dry_run:
+        if checks.dry_run:
+            self.second.check_data()
+
+        def relation(before: Snapshot, made: OutputModel, options: CheckOptions) -> CheckResult:
             for model in models:
-                model.check_data()
-            return None
-        if output is None:
-            made = patch.to_proto()
-            self._check(draft, models, made, links)
-            return made
-        return self._save(draft, patch, models, links=links, output=Path(os.fspath(output)))
+                model.check_data(sums=True)
+            links = _links(models, (before.runnable(), self.original), joined)
+            return check_chain(made, draft.skeleton, links, options=options, reworded=_of_merged)
 
-    def _save(
-        self, draft: ModelDraft, patch: Patch, models: Sequence[Model], links: Sequence[ChainLink], output: Path
-    ) -> Path:
-        def look(path: Path) -> None:
-            models[1].check_unchanged()
-            self._check(draft, models, path, links)
-
-        how = self.settings
-        save(draft.source, patch, output, external_data=how.external_data, force=how.force, check=look)
-        self.report.written = True
-        return output
-
-    def _check(self, draft: ModelDraft, models: Sequence[Model], made: OutputModel, links: Sequence[ChainLink]) -> None:
-        """Compare the merged model with the two run one after the other; raises if it differs."""
-        complaint = structural_fault(draft.source, made)
-        if complaint is not None:
-            raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
-        options = self.settings.options
-        note = require_loaded("merged", self.originals, made, options=options, report=self.report)
-        self.report.refused = note or ""
-        if self.settings.check == "none":
-            return
-        for model in models:
-            model.check_data(sums=True)
-        self.report.check = found = check_chain(made, draft.skeleton, links, options=options, reworded=_of_merged)
-        differs, doubted = "The merged model differs from the two", "The merged model is not proved"
-        require_equal_with_words(found, self.settings.require_proof, self.report, differs=differs, doubted=doubted)
+        words = Words.of("merged", "the two")
+        originals = [self.original]
+        return Claim(self.report, words, relation, confirm=self.second.check_unchanged, originals=originals)
 
 
 def _is_connection(connect: object) -> bool:
@@ -273,30 +232,20 @@ def _may_be_one(value: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
     return all(size == beside or 0 in (size, beside) for size, beside in fixed)
 
 
-def _raise_opsets(
-    models: Sequence[Model], stack: ExitStack, output: str | os.PathLike[str] | None
-) -> tuple[list[Model], list[str]]:
-    """Both models at the higher opset of the two; raises GraphError if a node would change its meaning."""
+def _raise_opsets(models: Sequence[Model], drafts: Sequence[ModelDraft]) -> list[str]:
+    """Raise the draft of lower opset to that of the other; raises GraphError if a node would change its meaning."""
     imports = [imports_of(model.skeleton.opset_import) for model in models]
     for domain in imports[0].keys() & imports[1].keys() - {""}:
         _require_same_meaning(models, domain, imports[0][domain], imports[1][domain])
-    found, said = list(models), []
+    said = []
     opset = max((known[""] for known in imports if "" in known), default=0)
-    for place, model in enumerate(models):
-        if imports[place].get("", opset) < opset:
+    for draft, known, which in zip(drafts, imports, ("first", "second"), strict=True):
+        if known.get("", opset) < opset:
             require_opset(opset)
-            label = str(model.path or "the model")
-            _, patch = plan_upgrade(model, opset, label, "")
-            raised: OutputModel
-            if model.path is None:
-                raised = patch.to_proto()
-            else:
-                beside = resolve_output(output)
-                raised = stack.enter_context(temporary_model(model, patch, beside))
-            found[place] = stack.enter_context(Model.open(raised))
-            which = ("first", "second")[place]
-            said.append(f"the {which} model is raised from opset {imports[place]['']} to {opset}")
-    return found, said
+            upgrade_skeleton(draft, opset, str(draft.path or "the model"))
+            draft.changed()
+            said.append(f"the {which} model is raised from opset {known['']} to {opset}")
+    return said
 
 
 def _require_same_meaning(models: Sequence[Model], domain: str, first: int, second: int) -> None:

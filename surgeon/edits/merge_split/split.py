@@ -14,19 +14,19 @@ import onnx_graphsurgeon as gs
 
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
 from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
-from surgeon.errors import GraphError, ModelFileError, UsageError
+from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
 from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
 from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
+from surgeon.pipeline.checks import Checks, Saving
 from surgeon.pipeline.editing.claim_check import proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit_settings import EditSettings
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
-from surgeon.proof.check_options import CheckOptions, require_check, resolve_options
+from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
+from surgeon.proof.model.final_check import structural_fault
 from surgeon.proof.model.load_check import require_loaded
 from surgeon.result_base import JsonRecord, ModelAndReport, ResultBase
 
@@ -137,16 +137,9 @@ def split(
         >>> report.outcome, [path.name for path in paths]
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
-    settings = EditSettings(
-        output,
-        check,
-        require_proof=require_proof,
-        dry_run=dry_run,
-        external_data=external_data,
-        force=force,
-        options=resolve_options(options),
-    )
-    _refuse_misuse(source, at, parts, settings)
+    checks = Checks.named(check, SPLIT_CHECKS, require_proof, options, dry_run=dry_run)
+    saving = Saving(output, external_data, force)
+    _refuse_misuse(source, at, parts, output, dry_run=dry_run)
     original = resolve_model(source)
     report = SplitReport(model_name(source), str(output or ""))
     started = time.perf_counter()
@@ -154,7 +147,7 @@ def split(
         with Model.open(original) as model:
             whole = ModelDraft(model)
             whole.index  # noqa: B018  # raises for an invalid model
-            run = _Splitting(whole, report, settings)
+            run = _Splitting(whole, report, checks=checks, saving=saving)
             planner = SplitPlanner(whole)
             ends = planner.at_tensors(at) if at else planner.into_parts(parts or 0)
             if dry_run:
@@ -169,8 +162,8 @@ def split(
         report.seconds = time.perf_counter() - started
 
 
-def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, settings: EditSettings) -> None:
-    settings.options.require()
+def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, output: object, dry_run: bool) -> None:
+    """Raise UsageError for invalid arguments and combinations."""
     if isinstance(at, str) or not isinstance(at, Collection) or not all(isinstance(name, str) for name in at):
         raise UsageError(f"Tensors to cut at are a list of names, not {at!r}.")
     if parts is not None and (not isinstance(parts, int) or isinstance(parts, bool)):
@@ -180,11 +173,10 @@ def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, settings: 
     twice = next((name for name in at if list(at).count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice!r} is named twice; name it once.")
-    require_check(settings.check, SPLIT_CHECKS, settings.require_proof)
     in_memory = is_in_memory(source)
-    if in_memory and settings.output is not None:
+    if in_memory and output is not None:
         raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")
-    if settings.output is None and not in_memory and not settings.dry_run:
+    if output is None and not in_memory and not dry_run:
         raise UsageError("Say which folder to write the parts to: output='parts'.")
 
 
@@ -196,8 +188,10 @@ class _Splitting:
     """The model, unchanged."""
     report: SplitReport
     """Report, which is updated."""
-    settings: EditSettings
-    """How the parts are checked and written."""
+    checks: Checks
+    """What to establish of the parts."""
+    saving: Saving
+    """How to write them."""
 
     def plan(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> None:
         """Add the planned parts to the report."""
@@ -216,8 +210,8 @@ class _Splitting:
         self, model: Model, original: OutputModel, ends: Sequence[PartBoundary], folder: Path
     ) -> list[Path]:
         """The parts as files in a folder: all of them or none."""
-        mode = self.settings.external_data
-        with _staged(folder, self.settings.force) as staging:
+        mode = self.saving.external_data
+        with _staged(folder, self.saving.force) as staging:
             made = []
             for number, one in enumerate(ends, 1):
                 path = staging / _name(original, number, len(ends))
@@ -239,10 +233,10 @@ class _Splitting:
 
     def _check(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
         """Compare the parts, run one after the other, with the whole model; raises if they differ."""
-        options, check = self.settings.options, self.settings.check
-        refusals = [require_loaded("split", [original], part, options=options, report=self.report) for part in made]
-        self.report.refused = next(filter(None, refusals), "")
-        if check == "none" or (check == "auto" and self.report.by_structure):
+        options, whole, report = self.checks.options, self.checks.whole, self.report
+        refusals = [require_loaded("split", [original], part, options=options, report=report) for part in made]
+        report.refused = next(filter(None, refusals), "")
+        if whole == "never" or (whole == "auto" and report.by_structure):
             return
         model.check_data(sums=True)
         links = [
@@ -250,11 +244,13 @@ class _Splitting:
             for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
         ]
         found = check_chain(original, model.skeleton, links, options=options)
-        if found.outcome is Outcome.UNPROVED and self.report.by_structure:
+        if found.outcome is Outcome.UNPROVED and report.by_structure:
             found = proved_by_structure(found)
-        self.report.check = found
-        differs, doubted = "The parts differ from the whole", "The parts are not proved"
-        require_equal_with_words(found, self.settings.require_proof, self.report, differs=differs, doubted=doubted)
+        report.check = found
+        is_wrong = found.outcome is Outcome.FAILED
+        if is_wrong or (found.outcome is Outcome.UNPROVED and self.checks.require_proof):
+            how = "The parts differ from the whole" if is_wrong else "The parts are not proved"
+            raise CheckFailed(f"{how}: {found.reason.rstrip('.')}; nothing was written.", report)
 
 
 def _name(original: OutputModel, number: int, count: int) -> str:

@@ -7,7 +7,6 @@ the file takes a hundred bytes too, and shape inference reads them.  Format: Ext
 
 import os
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,9 +23,6 @@ MIN_BYTES = 1024  # minimum bytes of a tensor in a data file
 LARGE = 1 << 20  # bytes from which on a tensor goes there even if the model could hold it
 PAGE = 4096  # alignment of tensors of at least that size, for mapping
 WORD = 64  # alignment of smaller ones
-
-NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
-"""The final path of a temporary model, after which its new data file is named; None: its own path."""
 
 
 @dataclass
@@ -120,7 +116,7 @@ def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable
     """
     taken = {os.path.normpath(locations.extent_of(tensor).location) for tensor in tensors}
     taken.update(map(os.path.normpath, others))
-    named = os.fsencode((NAMED_AFTER.get() or out).name)
+    named = os.fsencode(out.name)
     stem = named.decode("utf-8", "replace")  # a location is UTF-8, the name of a file may be any bytes
     number, name = 1, f"{stem}.data"
     while os.path.normpath(name) in taken:

@@ -9,7 +9,6 @@ __all__ = [
     "dynamic_dims_check",
     "edit",
     "edit_group",
-    "edit_settings",
     "inline_branch",
     "node_insertion",
     "prune",

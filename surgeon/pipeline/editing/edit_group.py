@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import SurgeonError, UsageError
-from surgeon.file.model_like import ModelLike
+from surgeon.file.model_like import ModelLike, is_in_memory
 from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.pipeline.checks import Checks, Saving
 from surgeon.pipeline.driver import run
@@ -18,7 +18,7 @@ from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.snapshot import Snapshot
 from surgeon.pipeline.transform import Claim, Words
-from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_options import CheckOptions, require_output
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import ModelAndReport
 
@@ -72,6 +72,7 @@ def edit(
     if checks.options.layers:
         raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
     groups = edit_groups(wanted)
+    require_output(is_in_memory(source), output, dry_run)
     started, report = time.perf_counter(), groups[0].report
     try:
         made, _ = run(source, groups, checks, Saving(output, external_data, force))

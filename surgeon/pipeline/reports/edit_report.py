@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
-from surgeon.file.patch import Patch
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import JsonRecord, ResultBase
 
@@ -108,12 +107,9 @@ class EditReport(JsonRecord, ResultBase):
         """Add the time of a group of edits."""
         self.seconds += sum(seconds.values())
 
-    def saved(self, patch: Patch) -> None:
-        """Note that the result is written, by its changes of the source."""
-        pieces = patch.pieces()
-        new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
-        self.bytes = sum(piece[1] - piece[0] for piece in pieces if isinstance(piece, tuple)), new
-        self.written = True
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result is written."""
+        self.bytes, self.written = (copied, new), True
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

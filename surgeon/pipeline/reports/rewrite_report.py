@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from surgeon.file.patch import Patch
 from surgeon.pipeline.reports.site import Site
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import ResultBase, json_of
@@ -161,8 +160,8 @@ class Report(ResultBase):
             if report is not None:
                 self.seconds[phase] = report.seconds
 
-    def saved(self, patch: Patch) -> None:
-        """Note that the result is written.  patch: its changes of the source."""
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result is written."""
         self.written = True
 
     def to_dict(self) -> dict[str, Any]:

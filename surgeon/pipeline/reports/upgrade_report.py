@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from surgeon.file.patch import Patch
 from surgeon.proof.check_result import CheckResult
 from surgeon.result_base import JsonRecord, ResultBase
 
@@ -54,6 +53,6 @@ class UpgradeReport(JsonRecord, ResultBase):
         """Set the duration."""
         self.seconds = sum(seconds.values())
 
-    def saved(self, patch: Patch) -> None:
-        """Note that the result is written.  patch: its changes of the source."""
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result is written."""
         self.written = True

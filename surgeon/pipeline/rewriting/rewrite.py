@@ -7,7 +7,7 @@ from typing import Any
 
 from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress, Saving
@@ -18,7 +18,7 @@ from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.pipeline.rewriting.rollback import rollback_message
 from surgeon.pipeline.rewriting.rule_run import gc_paused, open_index
 from surgeon.pipeline.rewriting.rule_set import Rules, RuleSet, UpgradeChoice
-from surgeon.proof.check_options import CHECKS, Check, CheckOptions
+from surgeon.proof.check_options import CHECKS, Check, CheckOptions, require_output
 from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.matching.match import Match
@@ -101,6 +101,7 @@ def rewrite(
         raise UsageError(
             "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
         )
+    require_output(is_in_memory(source), output, dry_run)
     rule_set = RuleSet(
         rules,
         inline=_listed(inline),

@@ -59,8 +59,7 @@ class RuleClaims:
         )
 
     def _prove(self, before: Snapshot) -> Failure | None:
-        """Prove the sites without a proof; the failed ones and, if proof is required, the unproved ones are to blame.
-        """
+        """Prove the sites without a proof; to blame are the failed and, if proof is required, the unproved ones."""
         if all(site.proof is not None for site in self.run.sites):
             return None
         # Not at the top: a run without proofs does not import it.
@@ -120,9 +119,7 @@ class RuleClaims:
 
         self._report_phase("bisect")
         are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact, failure)
-        culprits = find_culprits(
-            exact if are_to_blame else self.run.sites, lambda sites: self._fails(sites, failure)
-        )
+        culprits = find_culprits(exact if are_to_blame else self.run.sites, lambda sites: self._fails(sites, failure))
         first = "" if failure.result is None else failure.result.first_different
         together = f"with all {len(culprits):,} sites at fault " if len(culprits) > 1 else ""
         where = f"; {together}the first tensor to leave tolerance is {first!r}" if first else ""

@@ -1,5 +1,4 @@
-"""An upgrade before rules, which is made only if it holds and, where nobody asked for an opset, if a rule gains by it.
-"""
+"""An upgrade before rules: it is made only if it holds and, unless an opset was asked for, if a rule gains by it."""
 
 from collections import Counter
 from collections.abc import Iterable

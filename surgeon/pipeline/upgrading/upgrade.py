@@ -15,8 +15,6 @@ from onnx import helper, numpy_helper
 
 from surgeon.errors import GraphError, Unavailable, UsageError
 from surgeon.file.editable_model import EditableModel
-from surgeon.file.model import Model
-from surgeon.file.patch import Patch
 from surgeon.file.save import ExternalDataMode
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
@@ -91,14 +89,6 @@ def require_opset(opset: int) -> None:
         raise UsageError(f"opset={opset!r} is not a number.")
     if not 1 <= opset <= newest_opset():
         raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
-
-
-def plan_upgrade(model: Model, opset: int, source: str, output: str) -> tuple[UpgradeReport, Patch]:
-    """The edits that raise a model to an opset; nothing is checked or written.  Raises as `upgrade`."""
-    draft = EditableModel(model)
-    done = upgrade_skeleton(draft, opset, source)
-    done.output = output
-    return done, draft.patch() if done.opset[0] < opset else Patch(model)
 
 
 def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeReport:

@@ -16,6 +16,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoPro
 
 from surgeon.connected_components import connected_components
 from surgeon.errors import GraphError, UsageError
+from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
 from surgeon.file.save import OutputModel
@@ -24,7 +25,7 @@ from surgeon.file.tensors.decoding import raw_size
 from surgeon.ops.traits.dtype_traits import SELECTING
 from surgeon.ops.traversal import bytes_without, holds_any, imports_of, names_read, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.upgrading.upgrade import plan_upgrade
+from surgeon.pipeline.upgrading.upgrade import upgrade_skeleton
 from surgeon.precision.convert_report import SegmentProof
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.precision.measuring.baseline_runs import Arrays
@@ -374,8 +375,9 @@ def raised(model: ModelProto) -> ModelProto | None:
     if imports_of(model.opset_import).get("", 0) >= MIN_OPSET:
         return None
     with Model.open(model) as opened:
-        _, patch = plan_upgrade(opened, MIN_OPSET, "The stretch", "")
-        return patch.to_proto()
+        draft = EditableModel(opened)
+        upgrade_skeleton(draft, MIN_OPSET, "The segment")
+        return draft.patch().to_proto()
 
 
 def _dtype(array: np.ndarray) -> int:
