@@ -1,6 +1,6 @@
-"""Connected components of an undirected graph."""
+"""What is connected in a graph: its components, and what is reachable."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -25,3 +25,15 @@ def connected_components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> li
     for item in parent:
         groups.setdefault(first(item), []).append(item)
     return list(groups.values())
+
+
+def reachable(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """The starts and all items that are reached from them, each once, depth first."""
+    found: dict[T, None] = {}
+    pending = list(starts)
+    while pending:
+        item = pending.pop()
+        if item not in found:
+            found[item] = None
+            pending += following(item)
+    return found

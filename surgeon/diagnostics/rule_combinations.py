@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from surgeon.connected_components import reachable
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
+from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
@@ -118,19 +120,15 @@ def _input_fixing_command(index: Index, nodes: Iterable[Node]) -> str | None:
     """The command that fixes the integer and boolean inputs that nodes depend on; None without any."""
     graph, shapes = index.main.proto, shapes_of(index)
     given = {value.name for value in graph.input} - index.main.all_initializers.keys()
-    waiting = [(node.scope, name) for node in nodes for name in node.inputs if name]
-    seen, found = set(waiting), []
-    while waiting:
-        scope, name = waiting.pop()
-        home = scope.defining_scope(name)
-        maker = None if home is None else home.producers.get(name)
-        if home is index.main and name in given:
-            found.append(name)
-        above = [] if maker is None else [(maker.scope, each) for each in maker.inputs if each]
-        new = [item for item in above if item not in seen]
-        seen.update(new)
-        waiting += new
-    dtypes = {name: dtype_name(shapes.dtype(index.main, name) or 0) for name in found}
+    edges = Edges(index)
+
+    def read(node: Node) -> list[Tensor]:
+        return [edges.tensor(node.scope, name) for name in node.inputs if name]
+
+    starts = [tensor for node in nodes for tensor in read(node)]
+    found = reachable(starts, lambda tensor: [item for node in edges.makers(tensor) for item in read(node)])
+    names = [name for scope, name, _ in found if scope is index.main and name in given]
+    dtypes = {name: dtype_name(shapes.dtype(index.main, name) or 0) for name in names}
     chosen = [name for name in sorted(dtypes) if dtypes[name].startswith(("int", "uint", "bool"))]
     options = [word for name in chosen for word in ("--hold", f"{name}=VALUE")]
     return f"{CONSTANT}: {command('edit', 'IN', 'OUT', *options)}" if chosen else None

@@ -9,7 +9,10 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+
+from surgeon.connected_components import reachable
 
 INSTALLED = ("site-packages", "dist-packages")
 _STANDARD = tuple({os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")})
@@ -27,13 +30,7 @@ def local_imports(files: Iterable[Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for file in files_given:
         roots = [str(file.parent), *(os.path.realpath(place) for place in sys.path)]
-        pending, seen = [file], {file}
-        while pending:
-            for module in _modules_imported_by(pending.pop(), roots):
-                if module not in seen:
-                    seen.add(module)
-                    found[module] = None
-                    pending.append(module)
+        found |= reachable([file], partial(_modules_imported_by, roots=roots))
     return sorted(found.keys() - set(files_given))
 
 

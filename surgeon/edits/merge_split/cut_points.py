@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 
 from onnx import NodeProto, TensorProto
 
+from surgeon.connected_components import reachable
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ops.traits.trait_lookup import is_random
@@ -61,16 +62,14 @@ class SplitPlanner:
             self._draft.require_tensor(name)
             if name not in self._maker:
                 raise UsageError(f"{name!r} parts nothing: no node makes it of the inputs for an output; name another.")
+
+        def makers(place: int) -> list[int]:
+            return [self._maker[read] for read in self._nodes[place][1] if read in self._maker]
+
         stages = [len(tensors)] * len(self._nodes)
         for stage, name in reversed(list(enumerate(sorted(tensors, key=self._maker.__getitem__)))):
-            pending = [self._maker[name]]
-            seen: set[int] = set()
-            while pending:
-                place = pending.pop()
-                if place not in seen:
-                    seen.add(place)
-                    stages[place] = stage
-                    pending += [self._maker[read] for read in self._nodes[place][1] if read in self._maker]
+            for place in reachable([self._maker[name]], makers):
+                stages[place] = stage
         lacking = next((stage for stage in range(len(tensors) + 1) if stage not in stages), None)
         if lacking is not None:
             ordered = sorted(tensors, key=self._maker.__getitem__)

@@ -6,6 +6,7 @@ any monotone nodes: a bound, an epsilon, a factor, a weighted sum, a Reshape.
 
 from collections.abc import Iterator
 
+from surgeon.connected_components import reachable
 from surgeon.ir.edges import Edges
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import POWERS, STEEP_NEAR_ZERO, UNBOUNDED_SUMS
@@ -57,7 +58,7 @@ class Norms:
                     waiting.append((node, node.inputs[0]))
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
-        path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
+        path = reachable(squares, lambda node: readers[node] - {end})
         along = [traits_of(node.op) for node in path]
         if len(squares) > 1 or any(facts.numerics.accumulates or facts.products.kind for facts in along):
             for node in (*path, *([] if last is None else [last])):
@@ -135,15 +136,3 @@ class Norms:
 
     def _is_fixed(self, scope: Scope, name: str) -> bool:
         return self._graph.index.constants.is_constant(scope, name)
-
-
-def _onwards(first: Node, readers: dict[Node, set[Node]], end: Node) -> Iterator[Node]:
-    """A node, and the nodes between it and `end`."""
-    waiting, seen = [first], set[Node]()
-    while waiting:
-        node = waiting.pop()
-        if node in seen or node is end:
-            continue
-        seen.add(node)
-        yield node
-        waiting += readers.get(node, ())

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from surgeon.connected_components import reachable
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
@@ -58,7 +59,7 @@ class UnstableFormulas:
                     seen.add(maker)
                     waiting.append(maker)
         for first in dict.fromkeys(ends):
-            self._keep(list(_onwards(first, readers)), self._reason(first))
+            self._keep(reachable([first], lambda node: readers.get(node, ())), self._reason(first))
 
     def _data(self, node: Node) -> Iterator[str]:
         """The inputs that a node's output depends on, without bounds."""
@@ -179,14 +180,3 @@ class UnstableFormulas:
             return []
         gone = [size for size in given if size not in made and not isinstance(size, int)]
         return [str(size) for size in gone if not symbols(size) <= self._dims]
-
-
-def _onwards(first: Node, readers: dict[Node, list[Node]]) -> Iterator[Node]:
-    """A node, and the nodes behind it."""
-    waiting, seen = [first], set[Node]()
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            yield node
-            waiting += readers.get(node, [])

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from surgeon.connected_components import reachable
 from surgeon.file.model import Address
 from surgeon.ir.index import Index
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
@@ -27,15 +28,8 @@ class NestedNodes:
 
     def of(self, place: NodeAddress) -> set[NodeAddress]:
         """All nodes in the bodies of a node, in functions that it calls, and in those that these call."""
-        found = set[NodeAddress]()
-        seen, waiting = set[_Owner](), list[_Owner]([place])
-        while waiting:
-            owner = waiting.pop()
-            if owner not in seen:
-                seen.add(owner)
-                found |= self._nodes.get(owner, set())
-                waiting += self._calls.get(owner, ())
-        return found
+        owners = reachable(list[_Owner]([place]), lambda owner: self._calls.get(owner, ()))
+        return {inner for owner in owners for inner in self._nodes.get(owner, ())}
 
 
 def _owner(place: NodeAddress) -> _Owner:

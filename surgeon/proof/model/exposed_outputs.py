@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
+from surgeon.connected_components import reachable
 from surgeon.errors import ModelFileError
 from surgeon.file.io.atomic_file import AtomicFile
 from surgeon.file.io.file_copy import copy_span, open_read, write_all
@@ -92,20 +93,10 @@ def required_nodes(graph: GraphProto, names: Iterable[str], given: Collection[st
 
     given: tensors whose values are at hand; their producers are not needed.
     """
-    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
-    nodes: set[int] = set()
-    used: set[str] = set()
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name in used:
-            continue
-        used.add(name)
-        place = None if name in given else makers.get(name)
-        if place is not None and place not in nodes:
-            nodes.add(place)
-            pending.extend(names_read(graph.node[place]))
-    return nodes, used
+    outputs = ((place, name) for place, node in enumerate(graph.node) for name in node.output)
+    makers = {name: place for place, name in outputs if name and name not in given}
+    used = reachable(names, lambda name: names_read(graph.node[makers[name]]) if name in makers else ())
+    return {makers[name] for name in used if name in makers}, set(used)
 
 
 @contextmanager

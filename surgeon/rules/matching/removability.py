@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from surgeon.connected_components import reachable
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.compiler import CompiledPattern
@@ -89,14 +90,9 @@ def kept_shared_nodes(
     """Matched nodes that stay: shared ones with uses outside the match, and the producers of their inputs."""
     inside = set(nodes)
     made = (state.node_of_pattern[key] for key in shared if key in state.node_of_pattern)
-    waiting = [node for node in made if not has_no_outside_uses(state, nodes, names, (node,))]
-    found: set[Node] = set()
-    while waiting:
-        node = waiting.pop()
-        if node in inside and node not in found:
-            found.add(node)
-            waiting += [state.producers[name] for name in node.inputs if name in state.producers]
-    return found
+    used = [node for node in made if node in inside and not has_no_outside_uses(state, nodes, names, (node,))]
+    producers = state.producers
+    return set(reachable(used, lambda node: inside.intersection(producers[x] for x in node.inputs if x in producers)))
 
 
 def input_produced_inside(

@@ -4,9 +4,10 @@ A mask is often as large as its scores: `scores.shape[-1]`.  The match still own
 sizes are those of queries and keys, which stay.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from surgeon.connected_components import reachable
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import ops_with
 from surgeon.rules.matching.match_state import MatchState
@@ -129,11 +130,8 @@ def _run(sizes: Shape, others: Shape) -> Shape:
 
 def _producers_inside(state: MatchState, name: str, inside: set[Node]) -> list[Node]:
     """The nodes of the match that a tensor is computed by."""
-    found: dict[Node, None] = {}
-    waiting = [name]
-    while waiting:
-        node = state.producers.get(waiting.pop())
-        if node is not None and node in inside and node not in found:
-            found[node] = None
-            waiting += node.inputs
-    return sorted(found, key=lambda node: node.slot)
+
+    def made(names: Iterable[str]) -> list[Node]:
+        return [node for text in names if (node := state.producers.get(text)) is not None and node in inside]
+
+    return sorted(reachable(made([name]), lambda node: made(node.inputs)), key=lambda node: node.slot)

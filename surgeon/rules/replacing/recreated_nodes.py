@@ -7,6 +7,7 @@ rule inserted: its proof copies them.
 
 from collections.abc import Iterable, Mapping
 
+from surgeon.connected_components import reachable
 from surgeon.ir.constants import ConstantValue
 from surgeon.ir.equivalence import are_equal_constants, attribute_key, key_of_attributes
 from surgeon.ir.mutations import listed_in, put
@@ -23,16 +24,13 @@ def producing_nodes(scope: Scope, names: Iterable[str], inner: set[str], own: It
 
     inner: the tensors that the source lacks.
     """
-    found: dict[Node, None] = {}
-    known, waiting = set(own), list(names)
-    while waiting:
-        name = waiting.pop()
-        node = scope.producers.get(name) if name in inner else None
-        if node is not None and node not in known:
-            known.add(node)
-            found[node] = None
-            waiting += node.inputs
-    return list(found)
+    known = set(own)
+
+    def made(read: Iterable[str]) -> list[Node]:
+        nodes = (scope.producers.get(name) for name in read if name in inner)
+        return [node for node in nodes if node is not None and node not in known]
+
+    return list(reachable(made(names), lambda node: made(node.inputs)))
 
 
 def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:

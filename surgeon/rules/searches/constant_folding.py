@@ -7,6 +7,7 @@ from math import prod
 import onnx
 from onnx import helper
 
+from surgeon.connected_components import reachable
 from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name
@@ -157,16 +158,13 @@ class ConstantFolder:
 
     def below(self, node: Node) -> list[Node]:
         """The producers of a node's constant inputs, transitively, in order."""
-        found: set[Node] = set()
-        waiting = list(node.inputs)
-        while waiting:
-            source = self.scope.producers.get(waiting.pop())
-            if source is None or source in found:
-                continue
-            if source in self._made or not source.original:  # an earlier folded constant stands for its nodes
-                found.add(source)
-                waiting += source.inputs
-        return sorted(found, key=lambda item: item.slot)
+
+        def sources(reader: Node) -> list[Node]:
+            makers = (self.scope.producers.get(name) for name in reader.inputs)
+            # An earlier folded constant stands for its nodes.
+            return [maker for maker in makers if maker is not None and (maker in self._made or not maker.original)]
+
+        return sorted(reachable(sources(node), sources), key=lambda item: item.slot)
 
     def makers(self, name: str) -> list[Node]:
         """The nodes that compute a constant tensor, in order."""
