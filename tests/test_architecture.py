@@ -47,7 +47,7 @@ BUDGETS = {
     "authoring": 4_150,
     "automation": 3_700,
     "beside the packages": 1_300,
-    "cli": 2_650,
+    "cli": 2_600,
     "diagnostics": 1_800,
     "display": 6_050,
     "edits": 6_950,

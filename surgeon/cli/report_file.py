@@ -3,12 +3,15 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from surgeon.cli.command_group import typed
 from surgeon.cli.progress import progress
 from surgeon.display.terminal.console import print_json
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.io.atomic_file import is_stream, write_text
 from surgeon.result_base import FIRST, SUFFIXES
@@ -80,16 +83,16 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
 def run_and_report(
     run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
     files: Sequence[str],
+    *,
     report_path: str | None,
     quiet: bool,
-    *,
+    diff: bool = False,
     verbose: bool = False,
-    diff_of: Callable[[Any], Iterable[str]] | None = None,
-) -> Any:
-    """Run a function, show its report and write it, also after a failed check; returns the report.
+) -> None:
+    """Run a function, show its report and write it, also after a failed check.
 
     Raises the errors of `run`.  run: takes a progress callback.  files: the models that are read; the last one is the
-    output.  verbose: as in `show`.  diff_of: the lines to print before the report, with a minus or a plus.
+    output.  quiet: show only what could not be proved.  diff: show changed lines too.  verbose: as in `show`.
     """
     require_report_path(report_path, *files)
 
@@ -99,7 +102,7 @@ def run_and_report(
         if not quiet:
             from surgeon.display.terminal.terminal_renderer import show, show_diff
 
-            show_diff(() if diff_of is None else list(diff_of(report)), sys.stdout)
+            show_diff(list(_diff_lines(report)) if diff else (), sys.stdout)
             show(report, sys.stdout, verbose=verbose)
 
     try:
@@ -110,7 +113,32 @@ def run_and_report(
             publish(error.report)
         raise
     publish(report)
-    return report
+    for remark in _remarks(report) if quiet else ():
+        click.echo(sanitise(remark), err=True)
+
+
+def _diff_lines(report: Any) -> Iterable[str]:
+    """The nodes of each site before and after, or the lines of a model's listing that edits changed."""
+    from surgeon.display.content.edit import listing_diff_lines
+    from surgeon.display.content.site import diff_lines
+
+    return diff_lines(report.sites) if hasattr(report, "sites") else listing_diff_lines(report)
+
+
+def _remarks(report: Any) -> Iterator[str]:
+    """What a quiet run says of a report: what failed, what could not be proved, and requests that were not met."""
+    if not hasattr(report, "sites"):
+        reason = getattr(getattr(report, "check", report), "reason", "")  # a conversion is its own result
+        if report.outcome == "unproved" and reason:
+            yield f"UNPROVED: {reason}"
+        return
+    from surgeon.display.content.near_misses import warning_lines
+    from surgeon.pipeline.rewriting.rollback import rollback_message
+
+    if report.rolled_back:
+        yield f"FAILED: {rollback_message(report)}"
+    yield from (f"UNPROVED: {reason}" for reason in dict.fromkeys(report.doubts))
+    yield from warning_lines(report)
 
 
 def emit_result(

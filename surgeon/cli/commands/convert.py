@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import report_edit
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.report_file import run_and_report
 
 if TYPE_CHECKING:
     from surgeon.proof.check_options import CheckOptions
@@ -37,8 +37,8 @@ def convert(
 
     kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
-    report_edit(
-        lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
+    run_and_report(
+        lambda _: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
         (source, output),
         report_path=report_path,
         quiet=quiet,

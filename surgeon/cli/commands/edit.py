@@ -1,7 +1,7 @@
 """The command `surgeon edit`: changes a model by edits, in the order of the command line."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +9,14 @@ import click
 
 from surgeon.cli.options import DerivedCommand, DerivedOption, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
-from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
-    from surgeon.pipeline.reports.edit_report import EditReport
 
 IN_OUT = {"source": "IN", "output": "OUT"}
-SETTINGS = ("check", "require_proof", "dry_run", "external_data", "force", "options", "report_path", "quiet", "diff")
+SHOWN = ("report_path", "quiet", "diff")
+SETTINGS = ("check", "require_proof", "dry_run", "external_data", "force", "options", *SHOWN)
 """What `run_edits` takes besides edits and files."""
 _META = "surgeon.edits"  # in a context's meta: the edits of the command line
 
@@ -117,44 +116,9 @@ def edit(ctx: click.Context) -> "list[Edit]":
     return found
 
 
-def run_edits(
-    edits: "Sequence[Edit]",
-    source: str,
-    output: str,
-    *,
-    report_path: str | None,
-    quiet: bool,
-    diff: bool,
-    **settings: Any,
-) -> None:
+def run_edits(edits: "Sequence[Edit]", source: str, output: str, **settings: Any) -> None:
     """Run edits for a command, and print the report.  Raises as `surgeon.edit`."""
     from surgeon.pipeline.editing.edit_group import edit as run
 
-    report_edit(
-        lambda: run(source, edits, output=output, **settings),
-        (source, output),
-        report_path=report_path,
-        quiet=quiet,
-        diff=diff,
-    )
-
-
-def _diff_lines(report: "EditReport") -> Iterator[str]:
-    """The changed lines of the model's listing."""
-    from surgeon.display.content.edit import listing_diff_lines
-
-    return listing_diff_lines(report)
-
-
-def report_edit(
-    run: Callable[[], tuple[Any, Any]],
-    files: Sequence[str],
-    report_path: str | None,
-    quiet: bool,
-    diff: bool = False,
-) -> None:
-    """Run an edit as `run_and_report` does, and print on stderr the warnings of a quiet run."""
-    report = run_and_report(lambda _: run(), files, report_path, quiet=quiet, diff_of=_diff_lines if diff else None)
-    check = getattr(report, "check", report)  # a conversion is its own result
-    if quiet and report.outcome == "unproved" and check is not None:
-        click.echo(sanitise(f"UNPROVED: {check.reason}"), err=True)
+    shown = {name: settings.pop(name) for name in SHOWN}
+    run_and_report(lambda _: run(source, edits, output=output, **settings), (source, output), **shown)

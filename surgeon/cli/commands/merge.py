@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.cli.commands.edit import report_edit
+from surgeon.cli.commands.edit import SHOWN
 from surgeon.cli.options import OPTIONAL, Spelling, derived_command
+from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
 
@@ -40,16 +41,9 @@ def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: 
     run_merge(first, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
 
 
-def run_merge(
-    source: str, second: str, output: str, *, report_path: str | None, quiet: bool, diff: bool, **settings: Any
-) -> None:
+def run_merge(first: str, second: str, output: str, **settings: Any) -> None:
     """Merge two models for a command, and print the report.  Raises as `surgeon.merge`."""
     from surgeon.edits.merge_split.merge import merge as run
 
-    report_edit(
-        lambda: run(source, second, output=output, **settings),
-        (source, second, output),
-        report_path=report_path,
-        quiet=quiet,
-        diff=diff,
-    )
+    shown = {name: settings.pop(name) for name in SHOWN}
+    run_and_report(lambda _: run(first, second, output=output, **settings), (first, second, output), **shown)

@@ -56,6 +56,6 @@ def run(
     run_and_report(
         lambda _: run_recipe(recipe, source, output, variables=variables, options=options, **settings),
         (str(source), str(output)),
-        report_path,
+        report_path=report_path,
         quiet=quiet,
     )

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from surgeon.cli.commands.edit import report_edit
 from surgeon.cli.options import OPTIONAL, Spelling, derived_command
+from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
 
@@ -26,8 +26,8 @@ def split(source: str, output: str, at: str | None, report_path: str | None, qui
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Say where to cut, with --at or with --parts: one of the two.")
 
-    report_edit(
-        lambda: run(source, output, at=cuts, **settings),
+    run_and_report(
+        lambda _: run(source, output, at=cuts, **settings),
         (source, output),
         report_path=report_path,
         quiet=quiet,
