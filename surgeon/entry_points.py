@@ -1,4 +1,4 @@
-"""Entry points of installed packages: rules, targets and edits, cached per process."""
+"""Entry points of installed packages: rules, targets, edits and renderers, cached per process."""
 
 import contextlib
 import os
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 OWN_RULES = "surgeon.patterns"
-RULES, TARGETS, EDITS = GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits"  # groups of entry points
+GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits", "surgeon.renderers"  # groups of entry points
+RULES, TARGETS, EDITS, RENDERERS = GROUPS
 
 
 def entry_points(group: str = RULES) -> "tuple[EntryPoint, ...]":

@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from surgeon.display.blocks import Table
 from surgeon.display.content.rewrite import report_json
 from surgeon.display.html.elements import element, escape
 from surgeon.display.html.html_renderer import MAX_PICTURES, HtmlRenderer
-from surgeon.display.html.page import SCHEMA, read_report
+from surgeon.display.html.page import SCHEMA
 from surgeon.display.html.render import fragment
 from surgeon.display.registry import BUILDERS, HOMES
 from surgeon.errors import UsageError
@@ -51,6 +52,12 @@ class Outline(HTMLParser):
     def handle_endtag(self, tag):
         if not self.open or self.open.pop() != tag:
             self.wrong.append(tag)
+
+
+def read_report(path):
+    """The JSON in a page."""
+    _, _, rest = Path(path).read_text(encoding="utf-8").partition('id="surgeon-report">')
+    return json.loads(rest.partition("</script>")[0])
 
 
 @pytest.fixture(scope="module")

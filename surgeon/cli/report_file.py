@@ -10,6 +10,7 @@ import click
 
 from surgeon.cli.command_group import typed
 from surgeon.cli.progress import progress
+from surgeon.display.renderers import renderer_for, suffixes
 from surgeon.display.terminal.console import print_json
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
@@ -42,8 +43,11 @@ def require_report_path(path: str | None, *models: str) -> None:
             raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
         if any(_is_data_file(real, source, models[-1]) for source in models[:-1] or models):
             raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
-        if os.path.splitext(path)[1].lower() not in ("", ".json", *SUFFIXES):
-            raise UsageError(f"--report names {path}; a report is a page (.html) or JSON (.json): name such a file.")
+        known = suffixes()
+        if os.path.splitext(path)[1].lower() not in ("", ".json", *SUFFIXES, *known):
+            others = f", or {' or '.join(known)}" if known else ""
+            kinds = f"a page (.html) or JSON (.json){others}"
+            raise UsageError(f"--report names {path}; a report is {kinds}: name such a file.")
         os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
         if not is_there:
             os.unlink(real)
@@ -59,8 +63,10 @@ def _is_report(path: str) -> bool:
     """Whether a file is empty or begins like a report."""
     with open(path, "rb") as file:
         head = file.read(64)
+    renderer = renderer_for(path)
+    is_own = renderer is not None and head.startswith(renderer.first.encode()[:64])
     is_json = re.match(rb'\s*\{\s*"(source|to|models?|original|rules)"\s*:', head) is not None
-    return not head or is_json or head.startswith(FIRST.encode())
+    return not head or is_json or is_own or head.startswith(FIRST.encode())
 
 
 def _is_data_file(path: str, source: str, output: str) -> bool:
@@ -174,7 +180,13 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
         page(result, title=title, command=typed()).save(path)
         return
 
-    text = _lines(result.to_dict() if data is None else data)
+    renderer = None if is_stream(path) else renderer_for(path)
+    if renderer is not None:
+        from surgeon.display.registry import document_of
+
+        text = renderer.render([document_of(result)])
+    else:
+        text = _lines(result.to_dict() if data is None else data)
     try:
         write_text(path, text, "backslashreplace")
     except OSError as error:

@@ -172,14 +172,6 @@ def _toned(cell: Cell, role: str) -> Cell:
     return Span(plain_text(cell), role)
 
 
-def joined(names: Iterable[str], role: str = "code") -> list[Text]:
-    """Names with a role, separated by commas."""
-    found: list[Text] = []
-    for name in names:
-        found += [", ", Span(name, role)] if found else [Span(name, role)]
-    return found
-
-
 def plain_text(text: Text) -> str:
     """The raw characters of a text."""
     return "".join(piece for piece, _ in spans(text))

@@ -67,8 +67,8 @@ def builder_of(result: object) -> DocumentBuilder:
 
 
 def document_of(result: object) -> Document:
-    """A result as blocks.  Raises UsageError for an unknown type."""
-    return builder_of(result).build(result)
+    """A result, or a document, as blocks.  Raises UsageError for an unknown type."""
+    return result if isinstance(result, Document) else builder_of(result).build(result)
 
 
 def file_name(path: str, otherwise: str) -> str:

@@ -45,8 +45,8 @@ def document(report: EditReport) -> Document:
     details: list[Block] = [
         Section(f"{len(lines):,} lines that are listed otherwise", [Code(lines, "before and after", "diff")]),
         Section("bytes", [Facts([("bytes", kept)])]),
+        *_proof(report.check),
     ]
-    details += _proof(report.check)
     return Document(file_name(report.source, "An edit"), details, summary, _subject(report.source))
 
 

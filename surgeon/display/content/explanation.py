@@ -50,9 +50,8 @@ def mismatches_document(found: Mismatches) -> Document:
 @reports(Mismatch, "miss")
 def mismatch_document(mismatch: Mismatch) -> Document:
     """One near miss."""
-    details = [line.removeprefix("  ") for line in detail_lines(mismatch)]
-    others = _others(mismatch)
-    lines = Items([Item(mismatch_text(mismatch), [*details, *others])], most=len(details) + 2)
+    below = _lines(mismatch)
+    lines = Items([Item(mismatch_text(mismatch), below)], most=len(below) + 1)
     return Document(f"{mismatch.rule} at {mismatch.node}", [lines, *_beside(mismatch)])
 
 
@@ -136,15 +135,15 @@ def _reason(mismatch: Mismatch) -> Item:
     """One mismatch: where and why, details, the change that helps, and where else."""
     scope = f" ({mismatch.scope})" if mismatch.scope else ""
     place = f"at {mismatch.node}{scope}: " if mismatch.node else ""
+    return Item(f"{place}{reason_text(mismatch)}", _lines(mismatch))
+
+
+def _lines(mismatch: Mismatch) -> list[Text]:
+    """What is found, the change that helps, and where else the same prevents the rule."""
     details = (line.removeprefix("  ") for line in detail_lines(mismatch))
-    changes = [Span(line, "help") if line.startswith("change: ") else line for line in details]
-    return Item(f"{place}{reason_text(mismatch)}", [*changes, *_others(mismatch)])
-
-
-def _others(mismatch: Mismatch) -> list[str]:
-    """Where else the same prevents the rule."""
-    count = len(mismatch.others)
-    return [f"{and_more(count, 'like it').lstrip()}: {join_first(mismatch.others, SHOWN)}"] if count else []
+    found: list[Text] = [Span(line, "help") if line.startswith("change: ") else line for line in details]
+    more = and_more(len(mismatch.others), "like it").lstrip()
+    return [*found, f"{more}: {join_first(mismatch.others, SHOWN)}"] if more else found
 
 
 def _beside(mismatch: Mismatch) -> Iterator[Section]:

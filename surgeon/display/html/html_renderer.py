@@ -96,8 +96,8 @@ class HtmlRenderer:
         kinds = ["number" if isinstance(cell, (Number, int)) else None for cell in rows[0]]
         titles = (element("th", name, scope="col", class_=kind) for name, kind in zip(block.heads, kinds, strict=True))
         body = (element("tr", map(_cell, row)) for row in rows)
-        caption = element("caption", block.caption)
-        inside = element("table", (caption, element("thead", element("tr", titles)), element("tbody", body)))
+        head = element("thead", element("tr", titles))
+        inside = element("table", (element("caption", block.caption), head, element("tbody", body)))
         more = element("p", _rest(left, block.more)) if left else ""
         return concat((element("div", inside, class_="wide", aria_label=block.caption, **SCROLLS), more))
 

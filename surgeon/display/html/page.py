@@ -78,7 +78,8 @@ def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[st
     json_text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     about = Facts([("command", Span(command, "code") if command else ""), ("made by", _made_by())])
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = concat((
         Markup('<meta charset="utf-8">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'),
@@ -93,13 +94,6 @@ def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[st
     return Page(text, title)
 
 
-def read_report(path: str | os.PathLike[str]) -> Any:
-    """The JSON in a page."""
-    text = Path(path).read_text(encoding="utf-8")
-    _, _, rest = text.partition('id="surgeon-report">')
-    return json.loads(rest.partition("</script>")[0])
-
-
 @cache
 def asset(name: str) -> str:
     """The text of a file beside this module."""
@@ -109,7 +103,3 @@ def asset(name: str) -> str:
 @cache
 def _made_by() -> str:
     return ", ".join(f"{name} {version}" for name, version in versions().items())
-
-
-def _digest(text: str) -> str:
-    return b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

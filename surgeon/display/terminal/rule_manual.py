@@ -17,33 +17,26 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
     from rich.text import Text
 
     console = make_console(stream)
-    files: dict[tuple[str, str], list[Rule]] = {}
+    files: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     for pack, module, rule in found:
-        files.setdefault((pack, module), []).append(rule)
-    width = max((len(rule.name) for rules in files.values() for rule in rules), default=0)
-    for place, ((pack, module), rules) in enumerate(files.items()):
+        files.setdefault((module.rpartition(".")[2], f"  {pack}: {module}"), []).append(
+            (rule.name, summary(rule), targets_text(rule))
+        )
+    width = max((len(row[0]) for rows in files.values() for row in rows), default=0)
+    sections = dict(files)
+    if files:
+        sections["tails of detectors", ""] = [(name, tail.summary) for name, tail in EDIT_ALIASES.items()]
+        sections["groups", ""] = [(name, ", ".join(members)) for name, members in groups.items()]
+    for place, ((title, where), rows) in enumerate(sections.items()):
         if place:
             console.print()
-        title = Text.assemble((f"{module.rpartition('.')[2]}", "bold"), f"  {pack}: {module}")
-        console.print(title, soft_wrap=True)
+        console.print(Text.assemble((title, "bold"), where), soft_wrap=True)
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=width + 2, overflow="fold")
-        table.add_column(ratio=2, overflow="fold")
-        table.add_column(ratio=1, overflow="fold")
-        for rule in rules:
-            table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
-        console.print(table)
-    postprocessing = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
-    members_of = {name: ", ".join(members) for name, members in groups.items()}
-    sections = {"tails of detectors": postprocessing, "groups": members_of}
-    for title_of_all, rows in sections.items() if files else ():
-        console.print()
-        console.print(Text(title_of_all, style="bold"))
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(min_width=width + 2, overflow="fold")
-        table.add_column(overflow="fold")
-        for name, words in rows.items():
-            table.add_row(f"  {name}", words)
+        for ratio in (2, 1) if where else (None,):
+            table.add_column(ratio=ratio, overflow="fold")
+        for name, *words in rows:
+            table.add_row(f"  {name}", *words)
         console.print(table)
     if not files:
         console.print("No rule pack is installed.")

@@ -47,17 +47,15 @@ OTHER_OUTCOME = "bold white on red"
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def show(result: "Document | object", stream: TextIO, *, verbose: bool = False) -> None:
+def show(result: object, stream: TextIO, *, verbose: bool = False) -> None:
     """Print a result, or a document.  verbose: all entries, and folded sections too."""
-    document = result if isinstance(result, Document) else document_of(result)
-    TerminalRenderer(make_console(stream), verbose).document(document)
+    TerminalRenderer(make_console(stream), verbose).document(document_of(result))
 
 
-def text_of(result: "Document | object", *, verbose: bool = False) -> str:
+def text_of(result: object, *, verbose: bool = False) -> str:
     """What `show` prints to a file."""
     stream = io.StringIO()
-    document = result if isinstance(result, Document) else document_of(result)
-    TerminalRenderer(make_console(stream, plain=True), verbose).document(document)
+    TerminalRenderer(make_console(stream, plain=True), verbose).document(document_of(result))
     return stream.getvalue()
 
 
