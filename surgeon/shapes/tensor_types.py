@@ -125,6 +125,10 @@ class InferenceContext(Protocol):
     origin: OriginalModel
     """The nodes and their inputs."""
 
+    def facts(self, scope: Scope, name: str) -> TensorType:
+        """The type of a tensor, inferred if it is still unknown."""
+        ...
+
     def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The type of a tensor; interrupts the rule if it is still unknown."""
         ...
@@ -148,6 +152,20 @@ class NodeView:
     def __init__(self, evaluator: InferenceContext, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
         self._evaluator = evaluator
         self.scope, self.node, self.inputs = scope, node, inputs
+
+    @property
+    def op(self) -> str:
+        """The op with its domain."""
+        return self.node.op
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return len(self.node.outputs)
+
+    def made_shape(self) -> Shape | None:
+        """The inferred shape of the first output; not for a rule, which is to infer it."""
+        return self._evaluator.facts(self.scope, self.node.outputs[0]).shape
 
     @cached_property
     def opset(self) -> int:

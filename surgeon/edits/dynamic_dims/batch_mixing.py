@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.algebra.size_expressions import Expr, Size
 from surgeon.shapes.hypothetical_shapes import Place
-from surgeon.shapes.op_rules.mixed_sizes import RULES, Mixed, rule_by_traits
+from surgeon.shapes.op_rules.axis_labels import AxisLabels
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.tensor_types import INTEGERS, NodeView
 
 
@@ -49,18 +50,17 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
         return False
     if node in walk.notes.position_enumerators:
         return True
-    if node.op in RULES:
-        return _is_mixed(walk, RULES[node.op](site, made))
-    if any(facts.shape is None for facts in made) or walk.shapes.function(node) is not None:
-        return True
-    if all(facts.dtype in INTEGERS for facts in made) and all(
-        walk.shapes.value(site.scope, name) is not None for name in node.outputs if name
-    ):
-        return False  # sizes that are computed from sizes
-    rule = rule_by_traits(node.op)
-    if rule is not None:
-        return _is_mixed(walk, rule(site, made))
-    return not (traits.shape.broadcasts or traits.keeps_shape or traits.dtype.is_cast)
+    if traits.dtype.is_cast and any(facts.dtype not in INTEGERS for facts in made):
+        value = site.value(0)  # a size that is cast to float is a number, such as the count of samples of a mean
+        return value is not None and walk.is_dynamic([item for item in value.flat if isinstance(item, Expr)])
+    labels = axis_labels(site)
+    if labels is not None:
+        return _is_mixed(walk, site, labels)
+    is_known = all(facts.shape is not None for facts in made) and walk.shapes.function(node) is None
+    return not is_known or not all(
+        facts.dtype in INTEGERS and walk.shapes.value(site.scope, name) is not None
+        for facts, name in zip(made, filter(None, node.outputs), strict=True)
+    )  # sizes that are computed from sizes mix none
 
 
 def _is_square(walk: SizePropagation, shape: Iterable[Size | None]) -> bool:
@@ -68,6 +68,12 @@ def _is_square(walk: SizePropagation, shape: Iterable[Size | None]) -> bool:
     return len(dynamic) > 1 and len(walk.fixed_sizes) < len(dynamic)
 
 
-def _is_mixed(walk: SizePropagation, sizes: Mixed) -> bool:
-    """Whether one of the axes that an op combines is dynamic, or unknown."""
-    return any(size is None or walk.is_dynamic([size]) for size in sizes)
+def _is_mixed(walk: SizePropagation, site: NodeView, labels: AxisLabels) -> bool:
+    """Whether one of the axes that an op combines is dynamic."""
+    axes = [(labels.inputs[place], site.shape(place)) for place in labels.inputs]
+    axes += [] if labels.output is None else [(labels.output, site.made_shape())]
+    return any(
+        label in labels.mixed and walk.is_dynamic([size])
+        for names, shape in axes
+        for label, size in zip(names, shape or (), strict=True)
+    )

@@ -1,6 +1,6 @@
 """Per operator: which input sizes must match, and which inputs must follow a dynamic size."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
 from surgeon.edits.dynamic_dims.position_indices import enumerate_concatenated, enumerate_flat, enumerate_tuples
@@ -10,7 +10,6 @@ from surgeon.edits.dynamic_dims.size_sources import make_follow
 from surgeon.edits.dynamic_dims.trip_counts import check_loop
 from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import history
-from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.printed_commands import upgrade_to
 from surgeon.shapes.algebra.size_expressions import (
     Size,
@@ -23,11 +22,11 @@ from surgeon.shapes.algebra.size_expressions import (
 )
 from surgeon.shapes.op_rules.data_movement import reshaped
 from surgeon.shapes.op_rules.indexing import FAR, slice_parameters
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.opsets.migration import OLDEST
-from surgeon.shapes.tensor_types import INT32, NodeView, Shape, normalize_axis
+from surgeon.shapes.tensor_types import INT32, NodeView, normalize_axis
 
 MULTIPLES = 9  # multiples of the old size at which two sizes are compared
-Held = tuple[int, int, Size]  # index of an input, an axis of it, and its size
 
 
 def check(walk: SizePropagation, site: NodeView) -> None:
@@ -35,23 +34,22 @@ def check(walk: SizePropagation, site: NodeView) -> None:
 
     Raises Revisit if an earlier node had to change, CannotBeDynamic if no change helps.
     """
-    op = site.node.op
-    if op in CHECKS:
-        CHECKS[op](walk, site)
-    elif traits_of(op).shape.broadcasts:
-        _broadcast(walk, site)
+    if site.node.op in CHECKS:
+        CHECKS[site.node.op](walk, site)
+    labels = axis_labels(site)
+    for axes in () if labels is None else labels.axes(site):
+        make_equal(walk, site, axes)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):
         walk.notes.unknown_nodes[site.node] = None
 
 
-def make_equal(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
-    """Make sizes equal.  spreads: a size of 1 matches any other."""
-    sizes = [item for item in held if not (spreads and item[2] == 1)]
-    wanted = next((size for _, _, size in sizes if walk.is_dynamic([size])), None)
+def make_equal(walk: SizePropagation, site: NodeView, axes: Sequence[tuple[int, int, Size]]) -> None:
+    """Make sizes equal.  axes: positions of inputs, their axes, and the sizes there."""
+    wanted = next((size for _, _, size in axes if walk.is_dynamic([size])), None)
     if wanted is None:
         return
-    for position, axis, size in sizes:
+    for position, axis, size in axes:
         if _are_equal(walk, size, wanted) or (not isinstance(size, int) and not walk.is_dynamic([size])):
             continue
         if size != walk.fixed_size(wanted):
@@ -83,69 +81,6 @@ def _without_bound(size: Size) -> Size:
     call = as_function(size)
     others = [item for item in call.args if not isinstance(item, int)] if call and call.kind != "floor" else []
     return others[0] if len(others) == 1 else size
-
-
-def _broadcast_axes(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
-    """Axes of some inputs, grouped by the axis of the output that they broadcast to."""
-    shapes = {place: shape for place in positions if (shape := site.shape(place)) is not None}
-    rank = max(map(len, shapes.values()), default=0)
-    found: list[list[Held]] = [[] for _ in range(rank)]
-    for place, shape in shapes.items():
-        for axis, size in enumerate(shape):
-            found[rank - len(shape) + axis].append((place, axis, size))
-    return found
-
-
-def _broadcast(walk: SizePropagation, site: NodeView) -> None:
-    for held in _broadcast_axes(site, range(len(site.inputs))):
-        make_equal(walk, site, held, spreads=True)
-
-
-def _concat(walk: SizePropagation, site: NodeView) -> None:
-    shape = site.shape(0)
-    along = normalize_axis(site.attribute("axis", 1 if site.opset < 4 else 0), len(shape or ())) if shape else -1
-    for axis, held in enumerate(_broadcast_axes(site, range(len(site.inputs)))):
-        if axis != along:
-            make_equal(walk, site, held, spreads=False)
-
-
-def _matmul(walk: SizePropagation, site: NodeView) -> None:
-    left, right = site.shape(0), site.shape(1)
-    if not left or not right:
-        return
-    inner = (1, max(len(right) - 2, 0))
-    make_equal(walk, site, [(0, len(left) - 1, left[-1]), (*inner, right[inner[1]])], spreads=False)
-    rank = max(len(left), len(right)) - 2
-    for axis in range(rank):
-        places = [(place, axis - rank + len(shape) - 2, shape) for place, shape in enumerate((left, right))]
-        make_equal(walk, site, [(place, own, shape[own]) for place, own, shape in places if own >= 0], spreads=True)
-
-
-def _gemm(walk: SizePropagation, site: NodeView) -> None:
-    left, right, added = site.shape(0), site.shape(1), site.shape(2)
-    if not left or not right or len(left) != 2 or len(right) != 2:
-        return
-    transposed = bool(site.attribute("transA")), bool(site.attribute("transB"))
-    rows, first = (1, 0) if transposed[0] else (0, 1)
-    second, columns = (1, 0) if transposed[1] else (0, 1)
-    make_equal(walk, site, [(0, first, left[first]), (1, second, right[second])], spreads=False)
-    made = ((0, rows, left[rows]), (1, columns, right[columns]))
-    for axis, size in enumerate(added or ()):
-        make_equal(walk, site, [made[axis - len(added or ()) + 2], (2, axis, size)], spreads=True)
-
-
-def _einsum(walk: SizePropagation, site: NodeView) -> None:
-    terms = site.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
-    labels: dict[str, list[Held]] = {}
-    for position, term in enumerate(terms):
-        shape = site.shape(position)
-        if shape is None or "." in term or len(term) != len(shape):
-            walk.notes.unknown_nodes[site.node] = None
-            return
-        for axis, label in enumerate(term):
-            labels.setdefault(label, []).append((position, axis, shape[axis]))
-    for held in labels.values():
-        make_equal(walk, site, held, spreads=True)
 
 
 def _per_channel(walk: SizePropagation, site: NodeView) -> None:
@@ -257,20 +192,18 @@ def _gather_elements(walk: SizePropagation, site: NodeView) -> None:
         raise CannotBeDynamic(
             site.node, f"picks fixed places of {table[along]}, which was {walk.fixed_size(table[along])}"
         )
-    for axis, held in enumerate(_broadcast_axes(site, range(len(site.inputs)))):
-        own = held if axis != along else held[1:]
-        make_equal(walk, site, [(place, at, size) for place, at, size in own], spreads=False)
+    for axis, sizes in enumerate(zip(table, indices, strict=True)):
+        if axis != along:
+            make_equal(walk, site, [(place, axis, size) for place, size in enumerate(sizes)])
 
 
 def _gather_nd(walk: SizePropagation, site: NodeView) -> None:
-    table, indices, updates = site.shape(0), site.shape(1), site.shape(2)
+    table, indices = site.shape(0), site.shape(1)
     width = indices[-1] if indices else None
     if table is None or indices is None or not isinstance(width, int):
         walk.notes.unknown_nodes[site.node] = None
         return
     batch = site.attribute("batch_dims", 0)
-    for axis in range(batch):
-        make_equal(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
     for element, size in enumerate(table[batch : batch + width]):
         if not walk.is_dynamic([size]) or site.node in walk.notes.position_readers:
             continue
@@ -280,12 +213,6 @@ def _gather_nd(walk: SizePropagation, site: NodeView) -> None:
         if is_fixed:
             enumerate_tuples(walk, site, element)
         enumerate_concatenated(walk, site, element, size)
-    if updates is not None:
-        for axis, size in enumerate(updates):
-            beside = (1, axis, indices[axis]) if axis < len(indices) - 1 else None
-            rest = axis - len(indices) + 1 + width
-            held = beside or (0, rest, table[rest])
-            make_equal(walk, site, [held, (2, axis, size)], spreads=False)
 
 
 def _split(walk: SizePropagation, site: NodeView) -> None:
@@ -302,11 +229,6 @@ def _split(walk: SizePropagation, site: NodeView) -> None:
         walk.plan_size_input(site, 1, [shape[axis]])
 
 
-def _grid_sample(walk: SizePropagation, site: NodeView) -> None:
-    """One picture [N, ...] per grid [N, ...]."""
-    make_equal(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
-
-
 def _affine_grid(walk: SizePropagation, site: NodeView) -> None:
     """AffineGrid: one matrix per picture, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
@@ -317,7 +239,7 @@ def _affine_grid(walk: SizePropagation, site: NodeView) -> None:
     if walk.is_dynamic([matrices[0]]) and count == walk.fixed_size(matrices[0]):
         walk.plan_size_input(site, 1, [matrices[0], *rest])
     elif count is not None:
-        make_equal(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
+        make_equal(walk, site, [(1, 0, count), (0, 0, matrices[0])])
 
 
 def _squeeze(walk: SizePropagation, site: NodeView) -> None:
@@ -349,21 +271,6 @@ def _resize(walk: SizePropagation, site: NodeView) -> None:
         walk.plan_size_input(site, 3, made)
 
 
-def _recurrent(walk: SizePropagation, site: NodeView) -> None:
-    """The batch of X, of its lengths and of the initial states (ONNX, LSTM)."""
-    shape = site.shape(0)
-    if shape is None or len(shape) != 3:
-        return
-    batch = 0 if site.attribute("layout", 0) else 1
-    held: list[Held] = [(0, batch, shape[batch])]
-    lengths = site.shape(4)
-    held += [] if lengths is None else [(4, 0, lengths[0])]
-    for position in (5, 6):
-        state: Shape | None = site.shape(position)
-        held += [] if state is None else [(position, batch, state[batch])]
-    make_equal(walk, site, held, spreads=False)
-
-
 def _require_input(site: NodeView, position: int) -> None:
     if not site.has(position):
         later = (one.since_version for one in history(*split_op(site.node.op)) if len(one.inputs) > position)
@@ -377,32 +284,20 @@ def _listed(sizes: "Sequence[Size | None]") -> str:
 
 def _loss(walk: SizePropagation, site: NodeView) -> None:
     """Losses: scores [N, C, ...] and labels [N, ...] with values below C."""
-    scores, labels = site.shape(0), site.shape(1)
-    if scores is None or labels is None:
-        return
-    if walk.is_dynamic(scores[1:2]) and walk.fixed(site, 1):
+    scores = site.shape(0)
+    if scores is not None and walk.is_dynamic(scores[1:2]) and walk.fixed(site, 1):
         raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.fixed_size(scores[1])}")
-    held = [(0, axis + (axis > 0), size) for axis, size in enumerate(scores[:1] + scores[2:])]
-    for axis, item in enumerate(held[: len(labels)]):
-        make_equal(walk, site, [item, (1, axis, labels[axis])], spreads=False)
 
 
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
     **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _per_channel),
     **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _per_channel),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _broadcast),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _gather_elements),
     **dict.fromkeys(("GatherND", "ScatterND"), _gather_nd),
-    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
     **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _loss),
     "AffineGrid": _affine_grid,
-    "Concat": _concat,
-    "Einsum": _einsum,
     "Expand": _expand,
     "Gather": _gather,
-    "Gemm": _gemm,
-    "GridSample": _grid_sample,
     "Loop": check_loop,
     "Reshape": _reshape,
     "Resize": _resize,

@@ -8,10 +8,9 @@ import numpy as np
 
 from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, Revisit
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
-from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbols
-from surgeon.shapes.op_rules.element_origins import AXIS_ORIGINS
 from surgeon.shapes.op_rules.indexing import slice_parameters
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
 MAX_ELEMENTS = 1 << 24  # most elements of a constant that is examined
@@ -104,23 +103,15 @@ def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, siz
 
 def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """Make the inputs of a node follow a size of its output, if the node only passes the axis on."""
-    op, traits = site.node.op, traits_of(site.node.op)
-    if op in SEVERAL_ORIGINS:
-        SEVERAL_ORIGINS[op](walk, site, axis, size)
-    elif op in AXIS_ORIGINS:
-        made = walk.view.facts(site.scope, site.node.outputs[0]).shape or ()
-        found = AXIS_ORIGINS[op](site, made, axis)
-        if found is not None:
-            make_follow(walk, site, *found, size)
-    elif traits.shape.broadcasts:
-        rank = max(len(site.shape(place) or ()) for place in range(len(site.inputs)))
-        for place in range(len(site.inputs)):
-            shape = site.shape(place) or ()
-            own = axis - rank + len(shape)
-            if own >= 0 and shape[own] == walk.fixed_size(size):
-                make_follow(walk, site, place, axis=own, size=size)
-    else:
+    labels = axis_labels(site)
+    if site.node.op in SEVERAL_ORIGINS:
+        SEVERAL_ORIGINS[site.node.op](walk, site, axis, size)
+    elif labels is None or labels.output is None:
         _follow_in_place(walk, site, axis, size)
+    else:
+        for place, own in labels.origins(axis):
+            if (site.shape(place) or ())[own] == walk.fixed_size(size):
+                make_follow(walk, site, place, axis=own, size=size)
 
 
 def _follow_in_place(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:

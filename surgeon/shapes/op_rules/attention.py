@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.algebra.size_expressions import Size, floor_div
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, rank
 from surgeon.shapes.tensor_types import INT32, NodeView, PartialType, Rule, TensorType, require
 
 
@@ -103,4 +104,16 @@ RULES: dict[str, Rule] = {
     "com.microsoft::MultiHeadAttention": _multi_head_attention,
     "com.microsoft::GroupQueryAttention": _group_query_attention,
     "com.microsoft::EmbedLayerNormalization": _embedding,
+}
+
+
+def samples(view: OpView) -> AxisLabels:
+    """Attention computes each sample by itself, from all of its tokens."""
+    given = [place for place in range(len(view.inputs)) if view.has(place)]
+    labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in given}
+    return AxisLabels(labels, mixed=[label for axes in labels.values() for label in axes[1:]])
+
+
+LABELS: dict[str, LabelRule] = {
+    **dict.fromkeys(("RotaryEmbedding", "com.microsoft::RotaryEmbedding"), samples),
 }

@@ -7,6 +7,7 @@ from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Expr, Size
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, rank, unrelated
 from surgeon.shapes.tensor_types import (
     BOOL,
     INT64,
@@ -176,3 +177,17 @@ def bodies_of(origin: OriginalModel, node: Node) -> dict[str, Scope]:
     """The bodies of a node, by the attribute that holds them."""
     attributes: Any = node.proto.attribute if (found := origin.bodies(node)) else ()
     return {attributes[scope.address[-2][1]].name: scope for scope in found}
+
+
+def _scanned_axes(view: OpView) -> AxisLabels:
+    """A Scan runs along an axis of its last inputs; its body has labels of its own."""
+    require(view.opset >= 9)
+    count = view.attribute("num_scan_inputs", 1)
+    places = range(len(view.inputs) - count, len(view.inputs))
+    axes = view.attribute("scan_input_axes") or [0] * count
+    labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in places}
+    runs = [(place, normalize_axis(axis, rank(view, place))) for place, axis in zip(places, axes, strict=True)]
+    return AxisLabels(labels, mixed=runs)
+
+
+LABELS: dict[str, LabelRule] = {"If": unrelated, "Loop": unrelated, "Scan": _scanned_axes}

@@ -9,6 +9,7 @@ from onnx import AttributeProto
 
 from surgeon.shapes.algebra.ratios import KINDS, MAX_DIVISOR, scaled
 from surgeon.shapes.algebra.size_expressions import Size, floor_div, size_max
+from surgeon.shapes.op_rules.axis_labels import LabelRule, resized, unrelated
 from surgeon.shapes.tensor_types import (
     BOOL,
     FLOAT,
@@ -160,3 +161,6 @@ RULES: dict[str, Rule] = {
     "Resize": _resize,
     "Upsample": _resize,
 }
+
+
+LABELS: dict[str, LabelRule] = {"ConstantOfShape": unrelated, "Resize": resized, "Upsample": resized}

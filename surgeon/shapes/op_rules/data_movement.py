@@ -3,6 +3,16 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.algebra.size_expressions import Expr, Size, floor_div, product
+from surgeon.shapes.op_rules.axis_labels import (
+    AxisLabels,
+    LabelRule,
+    OpView,
+    axis_of,
+    per_sample,
+    rank,
+    resized,
+    unrelated,
+)
 from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
 from surgeon.shapes.tensor_types import (
     NodeView,
@@ -199,4 +209,72 @@ RULES: dict[str, Rule] = {
     "Pad": _pad,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
+}
+
+
+def _transposed_axes(view: OpView) -> AxisLabels:
+    axes = range(rank(view, 0))
+    order = view.attribute("perm") or axes[::-1]
+    require(isinstance(order, Sequence) and sorted(order) == list(axes))
+    return AxisLabels({0: axes}, order)
+
+
+def _unsqueezed_axes(view: OpView) -> AxisLabels:
+    axes, new = range(rank(view, 0)), view.axes(1)
+    require(new is not None)
+    places, rest = [normalize_axis(axis, len(axes) + len(new or ())) for axis in new or ()], iter(axes)
+    output = [None if axis in places else next(rest) for axis in range(len(axes) + len(places))]
+    return AxisLabels({0: axes}, output)
+
+
+def _squeezed_axes(view: OpView) -> AxisLabels:
+    axes, gone = range(rank(view, 0)), view.axes(1)
+    if gone is None:
+        return AxisLabels({0: axes})
+    places = [normalize_axis(axis, len(axes)) for axis in gone]
+    return AxisLabels({0: axes}, [axis for axis in axes if axis not in places])
+
+
+def _joined_axes(view: OpView) -> AxisLabels:
+    """One axis is put together from parts, all others are equal."""
+    axis, axes = axis_of(view, 1 if view.opset < 4 else 0), range(rank(view, 0))
+    places = [place for place in range(len(view.inputs)) if view.shape(place) is not None]
+    require(all(rank(view, place) == len(axes) for place in places))
+    parts = {place: ("part", place) for place in places}
+    labels = {place: [*axes[:axis], part, *axes[axis + 1 :]] for place, part in parts.items()}
+    output = [None if place == axis else place for place in axes]
+    is_known = len(places) == len(view.inputs)
+    return AxisLabels(labels, output if is_known else None, mixed=[*parts.values()], joined=[*parts.values()])
+
+
+def _split_axes(view: OpView) -> AxisLabels:
+    axis, axes = axis_of(view, 0), range(rank(view, 0))
+    return AxisLabels({0: axes}, [None if place == axis else place for place in axes], mixed=[axis])
+
+
+def _expanded_axes(view: OpView) -> AxisLabels:
+    made = view.made_shape()
+    return AxisLabels({0: range(-rank(view, 0), 0)}, None if made is None else range(-len(made), 0))
+
+
+def _tiled_axes(view: OpView) -> AxisLabels:
+    """Axes that are repeated; of one element the copies do not combine any."""
+    labels = resized(view)
+    ones = [axis for axis, size in enumerate(view.shape(0) or ()) if size == 1]
+    return labels._replace(
+        mixed=[] if all(axis in ones for axis in labels.mixed if isinstance(axis, int)) else labels.mixed
+    )
+
+
+LABELS: dict[str, LabelRule] = {
+    **dict.fromkeys(("Reshape", "Flatten"), unrelated),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), per_sample),
+    "Transpose": _transposed_axes,
+    "Unsqueeze": _unsqueezed_axes,
+    "Squeeze": _squeezed_axes,
+    "Concat": _joined_axes,
+    "Split": _split_axes,
+    "Expand": _expanded_axes,
+    "Tile": _tiled_axes,
+    "Pad": resized,
 }

@@ -1,4 +1,4 @@
-"""Which elements of an op's inputs its outputs hold: by axis, and by index along one axis."""
+"""Which elements of an op's inputs its outputs hold, by index along one axis."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -7,83 +7,12 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.op_rules.indexing import slice_parameters
-from surgeon.shapes.tensor_types import NodeView, Shape, normalize_axis
+from surgeon.shapes.tensor_types import Shape, normalize_axis
 
-AxisOrigin: TypeAlias = tuple[int, int]
-"""An input's slot, and an axis of it."""
 Position: TypeAlias = tuple[int, int]
 """An axis, and an index along it."""
 _Origin: TypeAlias = tuple[str, Position | None]
 """A tensor, and the position in it; None for any."""
-
-
-def _transposed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    shape = site.shape(0) or ()
-    order = site.attribute("perm") or list(reversed(range(len(shape))))
-    return 0, order[axis]
-
-
-def _unsqueezed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    shape, axes = site.shape(0), site.axes(1)
-    if shape is None or axes is None:
-        return None
-    new = {normalize_axis(place, len(shape) + len(axes)) for place in axes}
-    return None if axis in new else (0, axis - sum(place < axis for place in new))
-
-
-def _squeezed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    shape, axes = site.shape(0), site.axes(1)
-    if shape is None or axes is None:
-        return None
-    gone = {normalize_axis(place, len(shape)) for place in axes}
-    return 0, [place for place in range(len(shape)) if place not in gone][axis]
-
-
-def _joined(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    rank = len(site.shape(0) or ())
-    return None if normalize_axis(site.attribute("axis", 0), rank) == axis else (0, axis)
-
-
-def _gathered(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    table, indices = site.shape(0), site.shape(1)
-    if table is None or indices is None:
-        return None
-    along = normalize_axis(site.attribute("axis", 0), len(table))
-    if along <= axis < along + len(indices):
-        return 1, axis - along
-    return 0, axis if axis < along else axis - len(indices) + 1
-
-
-def _cut(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    found = slice_parameters(site)
-    if found is None:
-        return None
-    rank = len(site.shape(0) or ())
-    return None if any(normalize_axis(place, rank) == axis for place in found[2]) else (0, axis)
-
-
-def _expanded(site: NodeView, made: Shape, axis: int) -> AxisOrigin | None:
-    own = axis - len(made) + len(site.shape(0) or ())
-    return (0, own) if own >= 0 else None
-
-
-def _same(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
-    return 0, axis
-
-
-AXIS_ORIGINS: Mapping[str, Callable[[NodeView, Shape, int], AxisOrigin | None]] = {
-    "Transpose": _transposed,
-    "Unsqueeze": _unsqueezed,
-    "Squeeze": _squeezed,
-    "Concat": _joined,
-    "Gather": _gathered,
-    "Slice": _cut,
-    "Expand": _expanded,
-    "Tile": _same,
-    "Trilu": _same,
-}
-"""From a node, the shape of its output and an axis of that: the axis of an input that it comes from."""
 
 
 def _shape(index: Index, name: str) -> Shape | None:

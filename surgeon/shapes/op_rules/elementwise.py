@@ -2,7 +2,17 @@
 
 from collections.abc import Sequence
 
-from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.ops.traits.trait_lookup import ops_with, traits_of
+from surgeon.shapes.op_rules.axis_labels import (
+    AxisLabels,
+    LabelRule,
+    OpView,
+    axis_of,
+    combining,
+    per_sample,
+    rank,
+    unknown,
+)
 from surgeon.shapes.op_rules.broadcasting import broadcast
 from surgeon.shapes.tensor_types import BOOL, NodeView, PartialShape, PartialType, Rule, TensorType, normalize_axis
 
@@ -133,4 +143,45 @@ RULES: dict[str, Rule] = {
     "LayerNormalization": _layer_normalization,
     "com.microsoft::SkipLayerNormalization": _skip_normalization,
     "com.microsoft::SkipSimplifiedLayerNormalization": _skip_normalization,
+}
+
+
+def aligned(view: OpView) -> AxisLabels:
+    """Axes that broadcast, counted from their ends."""
+    shapes = {place: view.shape(place) for place in range(len(view.inputs)) if view.has(place)}
+    labels = {place: range(-len(shape), 0) for place, shape in shapes.items() if shape is not None}
+    every = range(-max(map(len, labels.values()), default=0), 0)
+    return AxisLabels(labels, every if len(labels) == len(shapes) else None, broadcast=every)
+
+
+def with_vectors(view: OpView) -> AxisLabels:
+    """Vectors over the last axis of the first input, as biases, and as scales of a normalization."""
+    traits, axes = traits_of(view.op), range(-rank(view, 0), 0)
+    vectors = {place: range(-rank(view, place), 0) for place in traits.operands.last_axis_vectors if view.has(place)}
+    mixed = axes[axis_of(view, -1) :] if traits.numerics.norm_axis is not None else ()
+    return AxisLabels({0: axes, **vectors}, axes, broadcast=axes, mixed=mixed)
+
+
+def along_softmax(view: OpView) -> AxisLabels:
+    """Along one axis; before opset 13 along that axis and all behind it."""
+    return combining(-1)(view) if view.opset >= 13 else combining(1, behind=True)(view)
+
+
+def per_channel(view: OpView) -> AxisLabels:
+    """Vectors over the channels of [N, C, ...]."""
+    labels = per_sample(view)
+    vectors = [place for place in traits_of(view.op).operands.channel_vectors if view.has(place)]
+    return labels._replace(
+        inputs={**labels.inputs, **{place: [1] for place in vectors if rank(view, place) == 1}},
+        output=labels.inputs[0],
+        broadcast=[1],
+    )
+
+
+LABELS: dict[str, LabelRule] = {
+    **dict.fromkeys(("LRN", "com.microsoft::GroupNorm", "com.microsoft::NhwcMaxPool"), per_sample),
+    **dict.fromkeys(("LpNormalization", "Hardmax"), combining()),
+    **dict.fromkeys(("com.microsoft::QLinearSoftmax", "com.microsoft::BiasSoftmax"), unknown),
+    "MeanVarianceNormalization": unknown,
+    "LogSoftmax": along_softmax,
 }

@@ -7,6 +7,17 @@ import numpy as np
 from onnx import numpy_helper
 
 from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least, floor_div, product, size_max, size_min
+from surgeon.shapes.op_rules.axis_labels import (
+    AxisLabels,
+    LabelRule,
+    OpView,
+    axis_of,
+    combining,
+    rank,
+    resized,
+    same_axes,
+    unrelated,
+)
 from surgeon.shapes.tensor_types import (
     INT64,
     NodeView,
@@ -183,4 +194,53 @@ RULES: dict[str, Rule] = {
     "Unique": _unique,
     "Compress": _compress,
     "NonMaxSuppression": _non_max_suppression,
+}
+
+
+def _gathered_axes(view: OpView) -> AxisLabels:
+    axis, axes, picked = axis_of(view, 0), range(rank(view, 0)), [("index", at) for at in range(rank(view, 1))]
+    return AxisLabels({0: axes, 1: picked}, [*axes[:axis], *picked, *axes[axis + 1 :]], mixed=[axis])
+
+
+def _element_axes(view: OpView) -> AxisLabels:
+    """Indices, and updates, for each element of the output; other axes may be shorter than those of the table."""
+    axis, axes = axis_of(view, 0), range(rank(view, 0))
+    picked = [("index", at) for at in axes]
+    others = {place: picked for place in range(1, len(view.inputs)) if view.has(place)}
+    return AxisLabels({0: axes, **others}, axes if len(others) > 1 else picked, mixed=[axis])
+
+
+def _tuple_axes(view: OpView) -> AxisLabels:
+    """The last axis of the indices runs over axes of the table; updates have the other axes of both."""
+    indices, axes, first = view.shape(1), range(rank(view, 0)), view.attribute("batch_dims", 0)
+    width = indices[-1] if indices else None
+    require(isinstance(width, int) and first + width <= len(axes))
+    rest = axes[first + int(str(width)) :]
+    picked = [at if at < first else ("index", at) for at in range(rank(view, 1) - 1)]
+    labels: dict[int, Sequence[object]] = {0: axes, 1: [*picked, None]}
+    if view.has(2):
+        labels[2] = [*picked, *rest]
+    return AxisLabels(labels, axes if view.has(2) else [*picked, *rest], mixed=axes[first : len(axes) - len(rest)])
+
+
+def _last_two(view: OpView) -> AxisLabels:
+    labels = same_axes(view)
+    return labels._replace(mixed=labels.inputs[0][-2:])
+
+
+def _cumulated_axes(view: OpView) -> AxisLabels:
+    labels, axes = same_axes(view), view.axes(1)
+    require(axes is not None)
+    return labels._replace(mixed=[normalize_axis(axis, rank(view, 0)) for axis in axes or ()])
+
+
+LABELS: dict[str, LabelRule] = {
+    **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _element_axes),
+    **dict.fromkeys(("GatherND", "ScatterND", "com.microsoft::GatherND"), _tuple_axes),
+    **dict.fromkeys(("Trilu", "com.microsoft::Trilu", "com.microsoft::Inverse"), _last_two),
+    **dict.fromkeys(("CumSum", "CumProd"), _cumulated_axes),
+    "Gather": _gathered_axes,
+    "OneHot": unrelated,
+    "Slice": resized,
+    "TopK": combining(),
 }

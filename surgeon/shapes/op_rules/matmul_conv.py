@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, size_min
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, per_sample, rank
 from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
 from surgeon.shapes.tensor_types import (
     INT32,
@@ -235,3 +237,46 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
 }
 BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)
+
+
+def product_axes(view: OpView) -> AxisLabels:
+    """[batch, rows, inner] times [batch, inner, columns]; either may lie transposed, or be a vector."""
+    positions = traits_of(view.op).products.factors or (0, 1)
+    ranks = [rank(view, position) for position in positions]
+    require(all(ranks) and not view.attribute("transBatchA") and not view.attribute("transBatchB"))
+    ends = [["rows", "inner"] if ranks[0] > 1 else ["inner"], ["inner", "columns"] if ranks[1] > 1 else ["inner"]]
+    for end, flip in zip(ends, ("transA", "transB"), strict=True):
+        if view.attribute(flip):
+            end.reverse()
+    batches = [range(-each, -2) for each in ranks]
+    batch = max(batches, key=len)
+    labels = {place: [*axes, *end] for place, axes, end in zip(positions, batches, ends, strict=True)}
+    last = [label for label in ("rows", "columns") if any(label in end for end in ends)]
+    return AxisLabels(labels, [*batch, *last], broadcast=batch, mixed=["inner"])
+
+
+def _gemm_axes(view: OpView) -> AxisLabels:
+    labels, output = product_axes(view), ["rows", "columns"]
+    if not view.has(2) or view.shape(2) is None:
+        return labels
+    added = rank(view, 2)
+    require(added <= len(output))
+    return labels._replace(inputs={**labels.inputs, 2: output[2 - added :]}, broadcast=output)
+
+
+def _einsum_axes(view: OpView) -> AxisLabels:
+    given, arrow, result = view.attribute("equation", "").replace(" ", "").partition("->")
+    require("." not in given)
+    result = result if arrow else "".join(sorted(label for label in set(given) - {","} if given.count(label) == 1))
+    terms = given.split(",")
+    require(all(rank(view, place) == len(term) for place, term in enumerate(terms)))
+    return AxisLabels(dict(enumerate(terms)), result, broadcast=set(given), mixed=set(given) - set(result))
+
+
+LABELS: dict[str, LabelRule] = {
+    **dict.fromkeys(("Gemm", "com.microsoft::FusedGemm"), _gemm_axes),
+    **dict.fromkeys(("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv"), per_sample),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "MaxUnpool"), per_sample),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), per_sample),
+    "Einsum": _einsum_axes,
+}

@@ -12,7 +12,9 @@ from surgeon.ops.traits.op_traits import AttentionInputs, IndexedTable
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, product, size_max, symbol, symbols
 from surgeon.shapes.constraints.input_dims import is_total
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import run_rule
 
 Shape = Sequence[Size]
 
@@ -36,7 +38,7 @@ class SizeConstraint:
 def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[SizeConstraint]:
     """The constraints of some nodes."""
     for node in nodes:
-        yield from _Reader(shapes, node).constraints()
+        yield from run_rule(list, _Reader(shapes, node).constraints()) or ()
 
 
 def max_index_counts(shapes: ShapeInference, nodes: Iterable[Node]) -> dict[str, int]:
@@ -58,7 +60,7 @@ class _Reader:
         self.inferred, self.origin = shapes, shapes.origin
         self.node, self.known = node, traits_of(node.op)
         self.inputs = self.origin.inputs(node)
-        self.shapes = [self._shape(node.scope, name) for name in self.inputs]
+        self.view = shapes.site(node)
 
     def constraints(self) -> Iterator[SizeConstraint]:
         """All constraints of the node, as far as the shapes of its inputs are known."""
@@ -66,21 +68,16 @@ class _Reader:
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
             "Concat": self._concat,
-            "GRU": self._recurrent,
-            "LSTM": self._recurrent,
-            "RNN": self._recurrent,
             "Expand": self._expand,
             "Reshape": self._reshape,
         }
-        if self.known.shape.broadcasts:
-            yield from broadcast_constraints(self.shapes)
-        if self.known.products.factors is not None:
-            yield from self._product(*self.known.products.factors)
+        labels = axis_labels(self.view)
+        yield from () if labels is None else (SizeConstraint(*pair) for pair in labels.equal_sizes(self.view))
         if self.known.products.attention_inputs is not None:
             yield from self._attention(self.known.products.attention_inputs)
             if self.known.operands.key_counts is not None:
                 yield from self._steps(self.known.products.attention_inputs.past_key, self.known.operands.key_counts[1])
-        yield from self._parameters()
+        yield from self._channels()
         for lookup in self.known.indexing.lookups:
             yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
         yield from readers.get(self.node.op, lambda: iter(()))()
@@ -89,7 +86,7 @@ class _Reader:
         """The row counts of tables that the node indexes, if fixed, and the shapes of the indices."""
         table, indices = self._at(0), self._at(1)
         if self.node.op == "Gather" and table and indices:
-            rows = table[self._attribute("axis", 0) % len(table)]
+            rows = table[self.view.attribute("axis", 0) % len(table)]
             if isinstance(rows, int):
                 yield rows, indices
 
@@ -97,32 +94,16 @@ class _Reader:
         return self.inferred.facts(self.origin.scope(scope), name).shape if name else None
 
     def _at(self, place: int) -> Shape | None:
-        return self.shapes[place] if place < len(self.shapes) else None
+        return self.view.shape(place)
 
-    def _attribute(self, name: str, default: int) -> int:
-        found = self.inferred.attribute(self.node, name)
-        return default if found is None else int(found.i)
-
-    def _product(self, one: int, other: int) -> Iterator[SizeConstraint]:
-        left, right = self._at(one), self._at(other)
-        if left and right:
-            turned = self._attribute("transA", 0), self._attribute("transB", 0)
-            inner = left[-2 if turned[0] and len(left) > 1 else -1]
-            yield SizeConstraint(inner, right[-1 if turned[1] or len(right) == 1 else -2])
-            yield from broadcast_constraints([left[:-2], right[:-2]])
-
-    def _parameters(self) -> Iterator[SizeConstraint]:
-        """As many scales and biases as columns or channels, and as many channels as kernels read."""
+    def _channels(self) -> Iterator[SizeConstraint]:
+        """As many channels as kernels read."""
         x = self._at(0)
         if not x:
             return
-        for slot in self.known.operands.last_axis_vectors:
-            yield from broadcast_constraints([x, self._at(slot)])
-        for slot in self.known.operands.channel_vectors if not self.known.products.kind else ():
-            yield from broadcast_constraints([x[1:2], self._at(slot)])
         kernels = self._at(1) if self.known.products.weight_slot == 1 else None
         if kernels and len(x) == len(kernels) > 2:
-            read = {"conv": kernels[1] * self._attribute("group", 1), "conv_transpose": kernels[0]}
+            read = {"conv": kernels[1] * self.view.attribute("group", 1), "conv_transpose": kernels[0]}
             if self.known.products.kind in read:
                 yield SizeConstraint(x[1], read[self.known.products.kind])
 
@@ -158,20 +139,16 @@ class _Reader:
         return () if value is None else (*value.reshape(-1),)
 
     def _concat(self) -> Iterator[SizeConstraint]:
-        """Equal sizes on all axes but one; there the sizes add up to the total, if the output is named so."""
-        shapes = [shape for shape in self.shapes if shape]
-        made = self._shape(self.node.scope, self.node.outputs[0])
-        if made and len(shapes) == len(self.shapes):
-            axis = self._attribute("axis", 0) % len(made)
+        """The sizes add up to the total, if the output is named so."""
+        shapes = [self._at(place) for place in range(len(self.inputs))]
+        made = self.view.made_shape()
+        if made and all(shapes):
+            axis = self.view.attribute("axis", 0) % len(made)
             total: Size = 0
             for shape in shapes:
-                total = total + shape[axis]
+                total = total + (shape or ())[axis]
             if any(map(is_total, symbols(made[axis]))):
                 yield SizeConstraint(made[axis], total)
-        for one, other in pairwise(shapes):
-            axis = self._attribute("axis", 0) % len(one)
-            pairs = enumerate(zip(one, other, strict=False))
-            yield from (SizeConstraint(*sizes) for place, sizes in pairs if place != axis)
 
     def _attention(self, inputs: AttentionInputs) -> Iterator[SizeConstraint]:
         """Queries, keys and values of one batch; as many values as keys; a mask or bias over both."""
@@ -215,23 +192,10 @@ class _Reader:
             if x and rows and len(rows) > 1:
                 yield from (SizeConstraint(rows[0], x[0]), SizeConstraint(rows[1], x[-2]))
 
-    def _recurrent(self) -> Iterator[SizeConstraint]:
-        """Initial states, and lengths, of as many batches as the input has, and weights for each of its columns."""
-        x, place = self._at(0), 0 if self._attribute("layout", 0) else 1
-        weight = self._at(1)
-        if x and weight and len(x) == len(weight) == 3:
-            yield SizeConstraint(x[2], weight[2])
-        for states in (self._at(5), self._at(6)):
-            if x and states and len(x) == len(states) == 3:
-                yield SizeConstraint(x[place], states[place])
-        lengths = self._at(4)
-        if x and lengths and len(x) == 3:
-            yield SizeConstraint(x[place], lengths[0])
-
     def _along_axis(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
         table = self._at(lookup.table)
         if table and lookup.indices < len(self.inputs):
-            axis = self._attribute(lookup.axis_attribute, lookup.default_axis) % len(table)
+            axis = self.view.attribute(lookup.axis_attribute, lookup.default_axis) % len(table)
             yield from self._reaches(table, [axis], self.inputs[lookup.indices])
 
     def _by_tuples(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
@@ -240,9 +204,8 @@ class _Reader:
         table, shape = self._at(lookup.table), self._at(lookup.indices)
         if not table or not shape or not isinstance(shape[-1], int):
             return
-        first = self._attribute("batch_dims", 0)
+        first = self.view.attribute("batch_dims", 0)
         axes = range(first, min(first + shape[-1], len(table)))
-        yield from broadcast_constraints([table[:first], shape[:first]])
         maker = self.origin.producer(self.node.scope, indices)
         parts = self.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
         if (

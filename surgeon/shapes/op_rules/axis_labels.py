@@ -1,0 +1,183 @@
+"""Labels of axes: axes of an op's inputs and output with one label are one axis.
+
+Each op's labels are beside its shape rule.  What follows from them is here: which sizes must be equal, from which axis
+of an input an axis of the output comes, and the shape of the output.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.tensor_types import CannotInfer, PartialShape, Shape, normalize_axis, require
+
+Labels: TypeAlias = Sequence[Hashable]
+"""A label for each axis; None for one that corresponds to no other."""
+
+
+class Axis(NamedTuple):
+    """An axis of an input."""
+
+    position: int
+    """The position of the input."""
+    axis: int
+    """The axis."""
+    size: Size
+    """Its size."""
+
+
+class AxisLabels(NamedTuple):
+    """The labels of the axes of an op."""
+
+    inputs: Mapping[int, Labels]
+    """By position of the input; without those that correspond to nothing."""
+    output: Labels | None = None
+    """Of the first output; None if unknown."""
+    broadcast: Collection[Hashable] = ()
+    """Labels along which a size of 1 goes with any other."""
+    mixed: Collection[Hashable] = ()
+    """Labels along which the op combines elements: an element of an output depends on several positions."""
+    joined: Collection[Hashable] = ()
+    """Labels whose sizes add up to the one axis of the output that has None for a label (Concat)."""
+
+    def axes(self, view: "OpView") -> Iterator[list[Axis]]:
+        """The axes of the inputs by label, without those of size 1 that are broadcast."""
+        found: dict[Hashable, list[Axis]] = {}
+        for position, labels in self.inputs.items():
+            for axis, (label, size) in enumerate(zip(labels, view.shape(position) or (), strict=True)):
+                axes = found.setdefault(label, [])
+                if label is not None and not (size == 1 and label in self.broadcast):
+                    axes.append(Axis(position, axis, size))
+        yield from found.values()
+
+    def equal_sizes(self, view: "OpView") -> Iterator[tuple[Size, Size]]:
+        """Pairs of sizes that must be equal, of the last axes first."""
+        for axes in reversed(list(self.axes(view))):
+            yield from pairwise([axis.size for axis in axes])
+
+    def origins(self, axis: int) -> Iterator[tuple[int, int]]:
+        """The inputs, and their axes, that are one with an axis of the output."""
+        wanted = self.output[axis] if self.output is not None else None
+        for position, labels in self.inputs.items():
+            if wanted is not None and wanted in labels:
+                yield position, list(labels).index(wanted)
+
+    def output_shape(self, view: "OpView") -> PartialShape | None:
+        """The shape of the output, in which a new axis is of size 1; None if it is unknown."""
+        sizes: dict[Hashable, Size] = {}
+        for axes in self.axes(view):
+            for position, axis, size in axes:
+                sizes.setdefault(self.inputs[position][axis], size)
+        total: Size = 0 if self.joined else 1
+        for label in self.joined:
+            total = total + sizes[label]
+        return None if self.output is None else [total if x is None else sizes.get(x, 1) for x in self.output]
+
+
+class OpView(Protocol):
+    """What labels are made from: a node, or an operation of a pattern."""
+
+    @property
+    def op(self) -> str:
+        """The op with its domain."""
+        ...
+
+    @property
+    def opset(self) -> int:
+        """The version of ai.onnx."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """The inputs, those left out included."""
+        ...
+
+    def has(self, position: int) -> bool:
+        """Whether an input is given."""
+        ...
+
+    def shape(self, position: int) -> Shape | None:
+        """The shape of an input; None if its rank is unknown."""
+        ...
+
+    def made_shape(self) -> Shape | None:
+        """The shape of the first output."""
+        ...
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute."""
+        ...
+
+    def axes(self, position: int, name: str = "axes") -> list[int] | None:
+        """Axes that an input or an attribute lists; None if there are none, or they are unknown."""
+        ...
+
+    def has_axes(self, position: int, name: str = "axes") -> bool:
+        """Whether axes are given."""
+        ...
+
+
+LabelRule: TypeAlias = Callable[[OpView], AxisLabels]
+"""It raises CannotInfer where nothing is known."""
+
+
+def rank(view: OpView, position: int) -> int:
+    """The rank of an input; raises CannotInfer if it is unknown."""
+    shape = view.shape(position)
+    require(shape is not None)
+    return len(shape or ())
+
+
+def axis_of(view: OpView, default: int, extra: int = 0) -> int:
+    """The axis that an attribute names, among those of the first input and `extra` new ones."""
+    axis = view.attribute("axis", default)
+    require(isinstance(axis, int))
+    return normalize_axis(axis, rank(view, 0) + extra)
+
+
+def unrelated(_: OpView) -> AxisLabels:
+    """Each element is computed by itself, and no axis corresponds to another."""
+    return AxisLabels({})
+
+
+def same_axes(view: OpView) -> AxisLabels:
+    """The output has the axes of the first input."""
+    axes = range(rank(view, 0))
+    return AxisLabels({0: axes}, axes)
+
+
+def combining(default: int | None = None, behind: bool = False) -> LabelRule:
+    """Labels of an op that combines elements along the axis that an attribute names, or along it and all behind."""
+
+    def rule(view: OpView) -> AxisLabels:
+        labels, axis = same_axes(view), axis_of(view, -1 if default is None else default)
+        return labels._replace(mixed=labels.inputs[0][axis:] if behind else [axis])
+
+    return rule
+
+
+def resized(view: OpView) -> AxisLabels:
+    """Labels of an op that changes sizes: axes that keep theirs correspond."""
+    shape, made = view.shape(0), view.made_shape()
+    require(shape is not None and made is not None and len(shape) == len(made))
+    changed = [axis for axis, (one, other) in enumerate(zip(shape or (), made or (), strict=True)) if one != other]
+    output = [("made", axis) if axis in changed else axis for axis in range(len(made or ()))]
+    return AxisLabels({0: range(len(shape or ()))}, output, mixed=[*changed, *[("made", axis) for axis in changed]])
+
+
+def per_sample(view: OpView) -> AxisLabels:
+    """Labels of an op on [N, ...] that computes each sample by itself, from all of its elements."""
+    require(not view.attribute("training_mode", 0) and view.outputs == 1)  # else statistics or indices of all samples
+    axes, others = range(rank(view, 0)), [place for place in range(1, len(view.inputs)) if view.has(place)]
+    labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in others}
+    return AxisLabels({0: axes, **labels}, mixed=[*axes[1:], *[label for found in labels.values() for label in found]])
+
+
+def unknown(_: OpView) -> AxisLabels:
+    """Labels of an op each of whose results may depend on everything."""
+    raise CannotInfer("the op combines all elements")
