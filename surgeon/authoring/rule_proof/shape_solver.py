@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from onnx.defs import onnx_opset_version
 
 from surgeon.authoring.rule_proof.instances import Shape
 from surgeon.authoring.rule_proof.variants import PatternVariant
 from surgeon.ir.scope import qualified_name
-from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, substitute, symbol, symbols
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
-from surgeon.shapes.op_rules.size_constraints import SizeConstraint, broadcast_constraints
+from surgeon.shapes.op_rules.rule_table import axis_labels
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint
+from surgeon.shapes.tensor_types import require
 
 Sizes = tuple[Size, ...]
 
@@ -67,6 +69,45 @@ def fit(
     return SolvedShapes(found, reader.cuts(number))
 
 
+class PatternView:
+    """An operation of a pattern as label rules see it.  shapes: of its inputs."""
+
+    opset = onnx_opset_version()
+
+    def __init__(self, operation: NodePattern, shapes: Sequence[Sizes | None]) -> None:
+        self._operation, self._shapes = operation, shapes
+        self.op = qualified_name(operation.domain, operation.op)
+        self.inputs, self.outputs = operation.inputs, operation.outputs
+
+    def has(self, position: int) -> bool:
+        """Whether an input is given."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def shape(self, position: int) -> Sizes | None:
+        """The shape of an input."""
+        return self._shapes[position] if position < len(self._shapes) else None
+
+    def made_shape(self) -> Sizes | None:
+        """The shape of the output, which is only known by its labels."""
+        return None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; raises CannotInfer for a captured one."""
+        found = self._operation.attributes.get(name, default)
+        require(not isinstance(found, Var))
+        return found
+
+    def axes(self, position: int, name: str = "axes") -> list[int] | None:
+        """Axes that a literal input or an attribute lists."""
+        value = self.inputs[position] if self.has(position) else None
+        listed = value.value if isinstance(value, LiteralValue) else None if value else self.attribute(name)
+        return None if listed is None else [int(axis) for axis in np.ravel(listed)]
+
+    def has_axes(self, position: int, name: str = "axes") -> bool:
+        """Whether axes are given."""
+        return self.has(position) or name in self._operation.attributes
+
+
 class _ShapeReader:
     """Infers symbolic shapes of a pattern's tensors and collects the size constraints of its ops.
 
@@ -76,7 +117,7 @@ class _ShapeReader:
     def __init__(self, variant: PatternVariant, ranks: Mapping[str, int]) -> None:
         self.variant, self.constraints = variant, list[SizeConstraint]()
         self.given = {name: self._fresh(rank, name) for name, rank in ranks.items()}
-        self._made: dict[int, list[Sizes | None]] = {}
+        self._made: dict[int, Sequence[Sizes | None]] = {}
         self._numbers = count()
         self._slices: dict[
             int, tuple[Size, Size, list[NodePattern]]
@@ -125,93 +166,40 @@ class _ShapeReader:
     def _fresh(self, rank: int, stem: str) -> Sizes:
         return tuple(symbol(f"{stem}.{axis}") for axis in range(rank))
 
-    def _outputs(self, value: NodeOutput) -> list[Sizes | None]:
+    def _outputs(self, value: NodeOutput) -> Sequence[Sizes | None]:
         operation = value.operation
         if id(operation) not in self._made:
             read = [self.shape(item) for item in operation.inputs]
-            found = self._of(operation, read)
-            self._made[id(operation)] = found if isinstance(found, list) else [found] * operation.outputs
+            self._made[id(operation)] = self._of(operation, read)
         return self._made[id(operation)]
 
-    def _of(self, operation: NodePattern, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
-        """The output shapes of an operation: one for all outputs, or one for each."""
-        op = traits_of(qualified_name(operation.domain, operation.op))
-        if op.shape.broadcasts and None not in read:
-            known = [shape for shape in read if shape is not None]
-            self.constraints += broadcast_constraints(known)
-            return _broadcast(known)
-        if not read or read[0] is None:
-            return None
-        if op.keeps_shape:
-            return [read[0], *[None] * (operation.outputs - 1)]
-        rules: dict[str, Callable[..., Sizes | list[Sizes | None] | None]] = {
-            "MatMul": self._product,
-            "Transpose": self._transpose,
-            "Concat": self._concat,
-            "Split": self._split,
-            "Slice": self._slice,
-            "Unsqueeze": self._unsqueeze,
-        }
-        rule = rules.get(operation.op)
-        return None if rule is None else rule(operation, *read)
+    def _of(self, operation: NodePattern, read: Sequence[Sizes | None]) -> Sequence[Sizes | None]:
+        """The shapes of the outputs of an operation."""
+        own = {"Split": self._split, "Slice": self._slice}.get(operation.op)
+        if own is not None:
+            return own(operation, read[0]) if read and read[0] else [None] * operation.outputs
+        view = PatternView(operation, read)
+        labels = axis_labels(view)
+        if labels is None:
+            return [None] * operation.outputs
+        self.constraints += [SizeConstraint(*pair) for pair in labels.equal_sizes(view)]
+        return [labels.output_shape(view), *[None] * (operation.outputs - 1)]
 
-    def _product(self, _: NodePattern, left: Sizes, right: Sizes | None) -> Sizes | None:
-        if right is None or len(left) < 2 or len(right) < 2:
-            return None
-        self.constraints += [SizeConstraint(left[-1], right[-2]), *broadcast_constraints([left[:-2], right[:-2]])]
-        return (*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
-
-    def _transpose(self, operation: NodePattern, x: Sizes) -> Sizes | None:
-        perm = operation.attributes.get("perm", [*range(len(x))][::-1])
-        return tuple(x[axis] for axis in perm) if isinstance(perm, (list, tuple)) and len(perm) == len(x) else None
-
-    def _concat(self, operation: NodePattern, *parts: Sizes | None) -> Sizes | None:
-        axis = operation.attributes.get("axis")
-        known = [part for part in parts if part]
-        if not isinstance(axis, int) or len(known) < len(parts) or len(set(map(len, known))) > 1:
-            return None
-        place = axis % len(known[0])
-        for one in known[1:]:
-            self.constraints += [
-                SizeConstraint(*pair) for at, pair in enumerate(zip(known[0], one, strict=True)) if at != place
-            ]
-        total: Size = 0
-        for part in known:
-            total = total + part[place]
-        return (*known[0][:place], total, *known[0][place + 1 :])
-
-    def _split(self, operation: NodePattern, x: Sizes, *_: Sizes | None) -> list[Sizes | None]:
+    def _split(self, operation: NodePattern, x: Sizes) -> Sequence[Sizes | None]:
         axis = operation.attributes.get("axis", 0)
-        if not isinstance(axis, int) or not x:
+        if not isinstance(axis, int):
             return [None] * operation.outputs
         place, part = axis % len(x), symbol(f"part.{next(self._numbers)}")
         self.constraints.append(SizeConstraint(x[place], operation.outputs * part))
         self._splits.append((part, operation))
         return [(*x[:place], part, *x[place + 1 :])] * operation.outputs
 
-    def _slice(self, operation: NodePattern, x: Sizes, *__: Sizes | None) -> Sizes | None:
+    def _slice(self, operation: NodePattern, x: Sizes) -> Sequence[Sizes | None]:
         """A slice of the last axis, as in most models; slices of one tensor have equal sizes."""
-        if not x:
-            return None
         part: Size = symbol(f"part.{next(self._numbers)}")
         _, part, cuts = self._slices.setdefault(id(operation.inputs[0]), (x[-1], part, []))
         cuts.append(operation)
-        return (*x[:-1], part)
-
-    def _unsqueeze(self, operation: NodePattern, x: Sizes, *_: Sizes | None) -> Sizes | None:
-        axes = operation.inputs[1] if len(operation.inputs) > 1 else None
-        if not isinstance(axes, LiteralValue):
-            return None
-        rank, found = len(x) + axes.value.size, iter(x)
-        ones = {int(axis) % rank for axis in np.ravel(axes.value)}
-        return tuple(1 if axis in ones else next(found) for axis in range(rank))
-
-
-def _broadcast(shapes: Sequence[Sizes]) -> Sizes:
-    """The broadcast shape of shapes whose sizes are equal or 1."""
-    rank = max(map(len, shapes), default=0)
-    padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
-    return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
+        return [(*x[:-1], part)]
 
 
 def _in_order(slices: Sequence[NodePattern]) -> list[NodePattern]:

@@ -37,7 +37,7 @@ def check(walk: SizePropagation, site: NodeView) -> None:
     if site.node.op in CHECKS:
         CHECKS[site.node.op](walk, site)
     labels = axis_labels(site)
-    for axes in () if labels is None else labels.axes(site):
+    for _, axes in () if labels is None else labels.axes(site):
         make_equal(walk, site, axes)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):

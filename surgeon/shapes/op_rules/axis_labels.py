@@ -4,12 +4,12 @@ Each op's labels are beside its shape rule.  What follows from them is here: whi
 of an input an axis of the output comes, and the shape of the output.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.tensor_types import CannotInfer, PartialShape, Shape, normalize_axis, require
+from surgeon.shapes.tensor_types import CannotInfer, Shape, normalize_axis, require
 
 Labels: TypeAlias = Sequence[Hashable]
 """A label for each axis; None for one that corresponds to no other."""
@@ -40,7 +40,7 @@ class AxisLabels(NamedTuple):
     joined: Collection[Hashable] = ()
     """Labels whose sizes add up to the one axis of the output that has None for a label (Concat)."""
 
-    def axes(self, view: "OpView") -> Iterator[list[Axis]]:
+    def axes(self, view: "OpView") -> Iterable[tuple[Hashable, list[Axis]]]:
         """The axes of the inputs by label, without those of size 1 that are broadcast."""
         found: dict[Hashable, list[Axis]] = {}
         for position, labels in self.inputs.items():
@@ -48,11 +48,11 @@ class AxisLabels(NamedTuple):
                 axes = found.setdefault(label, [])
                 if label is not None and not (size == 1 and label in self.broadcast):
                     axes.append(Axis(position, axis, size))
-        yield from found.values()
+        return found.items()
 
     def equal_sizes(self, view: "OpView") -> Iterator[tuple[Size, Size]]:
         """Pairs of sizes that must be equal, of the last axes first."""
-        for axes in reversed(list(self.axes(view))):
+        for _, axes in reversed(list(self.axes(view))):
             yield from pairwise([axis.size for axis in axes])
 
     def origins(self, axis: int) -> Iterator[tuple[int, int]]:
@@ -62,16 +62,16 @@ class AxisLabels(NamedTuple):
             if wanted is not None and wanted in labels:
                 yield position, list(labels).index(wanted)
 
-    def output_shape(self, view: "OpView") -> PartialShape | None:
+    def output_shape(self, view: "OpView") -> Shape | None:
         """The shape of the output, in which a new axis is of size 1; None if it is unknown."""
         sizes: dict[Hashable, Size] = {}
-        for axes in self.axes(view):
-            for position, axis, size in axes:
-                sizes.setdefault(self.inputs[position][axis], size)
+        for label, axes in self.axes(view):
+            if axes:
+                sizes[label] = axes[0].size
         total: Size = 0 if self.joined else 1
         for label in self.joined:
             total = total + sizes[label]
-        return None if self.output is None else [total if x is None else sizes.get(x, 1) for x in self.output]
+        return None if self.output is None else tuple(total if x is None else sizes.get(x, 1) for x in self.output)
 
 
 class OpView(Protocol):

@@ -259,9 +259,10 @@ def _gemm_axes(view: OpView) -> AxisLabels:
     labels, output = product_axes(view), ["rows", "columns"]
     if not view.has(2) or view.shape(2) is None:
         return labels
-    added = rank(view, 2)
-    require(added <= len(output))
-    return labels._replace(inputs={**labels.inputs, 2: output[2 - added :]}, broadcast=output)
+    added = view.shape(2) or ()
+    require(len(added) <= len(output))
+    spread = [None if size == 1 else label for size, label in zip(added, output[2 - len(added) :], strict=True)]
+    return labels._replace(inputs={**labels.inputs, 2: spread})
 
 
 def _einsum_axes(view: OpView) -> AxisLabels:

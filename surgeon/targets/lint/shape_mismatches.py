@@ -4,14 +4,17 @@ Dynamic dims never count against a node.  Nodes after a misfit are checked with 
 known, and else skipped.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import BROADCASTING
+from surgeon.shapes.op_rules.axis_labels import Axis
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.tensor_types import Shape, contradict, fixed_sizes, size_text
+from surgeon.shapes.tensor_types import NodeView, Shape, contradict, fixed_sizes, size_text
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
@@ -29,9 +32,6 @@ class Misfit(NamedTuple):
     """Output shape of the corrected node, None if unknown."""
 
 
-Shapes_ = Sequence[Shape | None]
-
-
 def check_shapes(
     nodes: Sequence[Node], shapes: ShapeInference, dtypes: InferredDtypes, found: DiagnosticCollector
 ) -> None:
@@ -43,11 +43,8 @@ def check_shapes(
         if doubtful.intersection(node.inputs):
             doubtful.update(node.outputs)
             continue
-        rule = RULES.get(node.op)
-        misfit = None
-        if rule is not None:
-            given = [shapes.facts(node.scope, name).shape if name else None for name in node.inputs]
-            misfit = rule(node, given)
+        describe = _aligned if node.op in BROADCASTING else RULES.get(node.op)
+        misfit = None if describe is None else describe(shapes.site(node))
         if misfit is None:
             continue
         found.add("shape", op_text(node), misfit.reason, at=node_path(node), node=node, helps=[misfit.help])
@@ -55,6 +52,31 @@ def check_shapes(
             doubtful.update(node.outputs)
         else:
             shapes.add_observed(node.scope, node.outputs[0], dtypes.dtype(node.scope, node.outputs[0]), misfit.mended)  # type: ignore[arg-type]  # sizes may be open here
+
+
+class Conflict(NamedTuple):
+    """Two axes that an op takes for one, and that have different sizes."""
+
+    one: Axis
+    """The axis of the earlier input."""
+    other: Axis
+    """The axis of the later one."""
+    label: Hashable
+    """Their label."""
+
+
+def _conflict(site: NodeView) -> Conflict | None:
+    """The conflict of the earliest inputs."""
+    labels = axis_labels(site)
+    conflicts = [
+        Conflict(one, other, label)
+        for label, axes in (() if labels is None else labels.axes(site))
+        for one, other in combinations(axes, 2)
+        if _differ(one.size, other.size)
+    ]
+    return min(
+        conflicts, key=lambda found: (found.other.position, found.one.position, found.label != "inner"), default=None
+    )
 
 
 def check_declared_shapes(index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
@@ -84,20 +106,19 @@ def check_declared_shapes(index: Index, shapes: ShapeInference, found: Diagnosti
                       together=together)
 
 
-def _gemm(node: Node, given: Shapes_) -> Misfit | None:
-    left, right = (*given, None, None)[:2]
+def _gemm(site: NodeView) -> Misfit | None:
+    left, right, bias = (site.shape(position) for position in range(3))
     for name, shape in zip("AB", (left, right), strict=True):
         if shape is not None and len(shape) != 2:
             return Misfit(f"its input {name} has shape {text(shape)} and must have two axes", "reshape it")
     if left is None or right is None:
         return None
-    flips = [_integer(node, name) for name in ("transA", "transB")]
-    a, b = _turned(left, flips[0]), _turned(right, flips[1])
-    if _differ(a[1], b[0]):
+    flips = [site.attribute(name, 0) for name in ("transA", "transB")]
+    conflict = _conflict(site)
+    if conflict is not None and conflict.label == "inner":
         return _gemm_misfit(left, right, flips)
-    bias = given[2] if len(given) > 2 else None
-    result = (a[0], b[1])
-    if bias is not None and (len(bias) > 2 or not _spreads(bias, result)):
+    result = (_turned(left, flips[0])[0], _turned(right, flips[1])[1])
+    if bias is not None and (len(bias) > 2 or conflict is not None):
         reason = f"its input C has shape {text(bias)}, which does not spread to the product's {text(result)}"
         return Misfit(reason, f"give C a shape such as {text(result[1:])}", result)
     return None
@@ -118,52 +139,49 @@ def _gemm_misfit(left: Shape, right: Shape, flips: Sequence[int]) -> Misfit:
     return Misfit(f"{reason}: {a[1]} is not {b[0]}", "give the weight another shape")
 
 
-def _matmul(node: Node, given: Shapes_) -> Misfit | None:
-    left, right = (*given, None, None)[:2]
-    if not left or not right:  # nothing known, or a scalar, which the schema covers
+def _matmul(site: NodeView) -> Misfit | None:
+    left, right, conflict = site.shape(0) or (), site.shape(1) or (), _conflict(site)
+    if conflict is None:
         return None
-    inner = right[-2] if len(right) > 1 else right[0]
-    if _differ(left[-1], inner):
-        turned = len(right) > 1 and left[-1] == right[-1]
-        help_ = "transpose the second, or give it another shape" if turned else "give one of them another shape"
-        return Misfit(f"{text(left)} times {text(right)} do not go together: {left[-1]} is not {inner}", help_)
-    if not _broadcast(left[:-2], right[:-2]):
-        return Misfit(f"{text(left)} times {text(right)} do not broadcast", "give one of them another shape")
-    return None
+    reason = f"{text(left)} times {text(right)} do not"
+    if conflict.label != "inner":
+        return Misfit(f"{reason} broadcast", "give one of them another shape")
+    turned = len(right) > 1 and left[-1] == right[-1]
+    help_ = "transpose the second, or give it another shape" if turned else "give one of them another shape"
+    return Misfit(f"{reason} go together: {conflict.one.size} is not {conflict.other.size}", help_)
 
 
-def _elementwise(node: Node, given: Shapes_) -> Misfit | None:
-    known = [(name, shape) for name, shape in zip(node.inputs, given, strict=True) if shape is not None]
-    for place, (name, shape) in enumerate(known):
-        for other, beside in known[:place]:
-            if not _broadcast(beside, shape):
-                reason = f"{text(beside)} and {text(shape)} do not broadcast"
-                return Misfit(
-                    reason, f"give {other!r} or {name!r} sizes that are equal or 1, counted from the last axis"
-                )
-    return None
+def _aligned(site: NodeView) -> Misfit | None:
+    conflict = _conflict(site)
+    if conflict is None:
+        return None
+    positions = conflict.one.position, conflict.other.position
+    shapes = [text(site.shape(position) or ()) for position in positions]
+    names = " or ".join(repr(site.inputs[position]) for position in positions)
+    help_ = f"give {names} sizes that are equal or 1, counted from the last axis"
+    return Misfit(f"{' and '.join(shapes)} do not broadcast", help_)
 
 
-def _concat(node: Node, given: Shapes_) -> Misfit | None:
-    known = [shape for shape in given if shape is not None]
-    axis = _integer(node, "axis")
-    for shape in known[1:]:
-        if len(shape) != len(known[0]):
-            return Misfit(f"{text(known[0])} and {text(shape)} have not the same number of axes", "reshape one of them")
-        joined = axis % len(shape) if shape else 0
-        if any(_differ(a, b) for place, (a, b) in enumerate(zip(known[0], shape, strict=True)) if place != joined):
-            reason = f"{text(known[0])} and {text(shape)} differ in more than axis {axis}"
-            return Misfit(reason, "give them equal sizes in all other axes")
-    return None
+def _concat(site: NodeView) -> Misfit | None:
+    shapes = [shape for position in range(len(site.inputs)) if (shape := site.shape(position)) is not None]
+    other = next((shape for shape in shapes if len(shape) != len(shapes[0])), None)
+    if other is not None:
+        return Misfit(f"{text(shapes[0])} and {text(other)} have not the same number of axes", "reshape one of them")
+    conflict = _conflict(site)
+    if conflict is None:
+        return None
+    one, other = (site.shape(axis.position) or () for axis in (conflict.one, conflict.other))
+    reason = f"{text(one)} and {text(other)} differ in more than axis {site.attribute('axis', 0)}"
+    return Misfit(reason, "give them equal sizes in all other axes")
 
 
-def _convolution(node: Node, given: Shapes_) -> Misfit | None:
-    data, weight = (*given, None, None)[:2]
+def _convolution(site: NodeView) -> Misfit | None:
+    data, weight = site.shape(0), site.shape(1)
     if data is None or weight is None:
         return None
     if len(data) != len(weight):
         return Misfit(f"data {text(data)} and weight {text(weight)} have not the same number of axes", "reshape one")
-    groups = _integer(node, "group", 1)
+    groups = site.attribute("group", 1)
     channels = weight[1] * groups if isinstance(weight[1], int) else None
     if len(data) > 1 and channels is not None and _differ(data[1], channels):
         reason = f"data {text(data)} has {data[1]} channels and weight {text(weight)} is for {channels}"
@@ -171,9 +189,7 @@ def _convolution(node: Node, given: Shapes_) -> Misfit | None:
     return None
 
 
-Rule = Callable[[Node, Shapes_], Misfit | None]
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(BROADCASTING, _elementwise),
+RULES: dict[str, Callable[[NodeView], Misfit | None]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Concat": _concat,
@@ -186,11 +202,6 @@ def text(shape: Iterable[object]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def _integer(node: Node, name: str, default: int = 0) -> int:
-    found = node.attribute(name)
-    return default if found is None else int(found.i)
-
-
 def _turned(shape: Shape, flip: int) -> Shape:
     return (shape[1], shape[0]) if flip else shape
 
@@ -198,15 +209,3 @@ def _turned(shape: Shape, flip: int) -> Shape:
 def _differ(size: object, other: object) -> bool:
     """Whether two sizes are numbers and not the same."""
     return isinstance(size, int) and isinstance(other, int) and size != other
-
-
-def _broadcast(shape: Shape, other: Shape) -> bool:
-    """Whether two shapes may broadcast (ONNX, Broadcasting); dynamic dims may be anything."""
-    pairs = zip(reversed(shape), reversed(other), strict=False)
-    return not any(_differ(a, b) and 1 not in (a, b) for a, b in pairs)
-
-
-def _spreads(shape: Shape, wanted: Shape) -> bool:
-    """Whether a shape may broadcast to another, which stays as it is."""
-    pairs = zip(reversed(shape), reversed(wanted), strict=False)
-    return not any(_differ(a, b) and a != 1 for a, b in pairs)
