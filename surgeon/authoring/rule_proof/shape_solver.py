@@ -1,6 +1,7 @@
 """Solves for shapes of captures that satisfy the size constraints of a pattern's ops."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import count, cycle
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, s
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
 from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
-from surgeon.shapes.tensor_types import require
+from surgeon.shapes.tensor_types import UNKNOWN, NodeView, TensorType, require
 
 Sizes = tuple[Size, ...]
 
@@ -69,26 +70,29 @@ def fit(
     return SolvedShapes(found, reader.cuts(number))
 
 
-class PatternView:
+class PatternView(NodeView):
     """An operation of a pattern as label rules see it.  shapes: of its inputs."""
-
-    opset = onnx_opset_version()
 
     def __init__(self, operation: NodePattern, shapes: Sequence[Sizes | None]) -> None:
         self._operation, self._shapes = operation, shapes
-        self.op = qualified_name(operation.domain, operation.op)
-        self.inputs, self.outputs = operation.inputs, operation.outputs
+        self.inputs = tuple("" if value is None else "given" for value in operation.inputs)
 
-    def has(self, position: int) -> bool:
-        """Whether an input is given."""
-        return position < len(self.inputs) and self.inputs[position] is not None
+    @property
+    def op(self) -> str:
+        return qualified_name(self._operation.domain, self._operation.op)
 
-    def shape(self, position: int) -> Sizes | None:
-        """The shape of an input."""
-        return self._shapes[position] if position < len(self._shapes) else None
+    @property
+    def outputs(self) -> int:
+        return self._operation.outputs
 
-    def made_shape(self) -> Sizes | None:
-        """The shape of the output, which is only known by its labels."""
+    @cached_property
+    def opset(self) -> int:
+        return onnx_opset_version()
+
+    def facts(self, position: int) -> TensorType:
+        return TensorType(None, self._shapes[position]) if self.has(position) else UNKNOWN
+
+    def made_shape(self) -> None:
         return None
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -97,15 +101,9 @@ class PatternView:
         require(not isinstance(found, Var))
         return found
 
-    def axes(self, position: int, name: str = "axes") -> list[int] | None:
-        """Axes that a literal input or an attribute lists."""
-        value = self.inputs[position] if self.has(position) else None
-        listed = value.value if isinstance(value, LiteralValue) else None if value else self.attribute(name)
-        return None if listed is None else [int(axis) for axis in np.ravel(listed)]
-
-    def has_axes(self, position: int, name: str = "axes") -> bool:
-        """Whether axes are given."""
-        return self.has(position) or name in self._operation.attributes
+    def numbers(self, position: int) -> list[int] | None:
+        value = self._operation.inputs[position]
+        return [int(number) for number in np.ravel(value.value)] if isinstance(value, LiteralValue) else None
 
 
 class _ShapeReader:

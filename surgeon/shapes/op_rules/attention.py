@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.algebra.size_expressions import Size, floor_div
-from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, rank
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, rank
 from surgeon.shapes.tensor_types import INT32, NodeView, PartialType, Rule, TensorType, require
 
 
@@ -107,7 +107,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def samples(view: OpView) -> AxisLabels:
+def samples(view: NodeView) -> AxisLabels:
     """Attention computes each sample by itself, from all of its tokens."""
     given = [place for place in range(len(view.inputs)) if view.has(place)]
     labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in given}

@@ -6,10 +6,10 @@ of an input an axis of the output comes, and the shape of the output.
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.tensor_types import CannotInfer, Shape, normalize_axis, require
+from surgeon.shapes.tensor_types import CannotInfer, NodeView, Rule, Shape, TensorType, normalize_axis, require
 
 Labels: TypeAlias = Sequence[Hashable]
 """A label for each axis; None for one that corresponds to no other."""
@@ -40,17 +40,19 @@ class AxisLabels(NamedTuple):
     joined: Collection[Hashable] = ()
     """Labels whose sizes add up to the one axis of the output that has None for a label (Concat)."""
 
-    def axes(self, view: "OpView") -> Iterable[tuple[Hashable, list[Axis]]]:
+    def axes(self, view: NodeView) -> Iterable[tuple[Hashable, list[Axis]]]:
         """The axes of the inputs by label, without those of size 1 that are broadcast."""
         found: dict[Hashable, list[Axis]] = {}
         for position, labels in self.inputs.items():
-            for axis, (label, size) in enumerate(zip(labels, view.shape(position) or (), strict=True)):
+            shape = view.shape(position) or ()
+            require(len(shape) == len(labels))
+            for axis, (label, size) in enumerate(zip(labels, shape, strict=True)):
                 axes = found.setdefault(label, [])
                 if label is not None and not (size == 1 and label in self.broadcast):
                     axes.append(Axis(position, axis, size))
         return found.items()
 
-    def equal_sizes(self, view: "OpView") -> Iterator[tuple[Size, Size]]:
+    def equal_sizes(self, view: NodeView) -> Iterator[tuple[Size, Size]]:
         """Pairs of sizes that must be equal, of the last axes first."""
         for _, axes in reversed(list(self.axes(view))):
             yield from pairwise([axis.size for axis in axes])
@@ -62,7 +64,7 @@ class AxisLabels(NamedTuple):
             if wanted is not None and wanted in labels:
                 yield position, list(labels).index(wanted)
 
-    def output_shape(self, view: "OpView") -> Shape | None:
+    def output_shape(self, view: NodeView) -> Shape | None:
         """The shape of the output, in which a new axis is of size 1; None if it is unknown."""
         sizes: dict[Hashable, Size] = {}
         for label, axes in self.axes(view):
@@ -74,78 +76,35 @@ class AxisLabels(NamedTuple):
         return None if self.output is None else tuple(total if x is None else sizes.get(x, 1) for x in self.output)
 
 
-class OpView(Protocol):
-    """What labels are made from: a node, or an operation of a pattern."""
-
-    @property
-    def op(self) -> str:
-        """The op with its domain."""
-        ...
-
-    @property
-    def opset(self) -> int:
-        """The version of ai.onnx."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs."""
-        ...
-
-    @property
-    def inputs(self) -> Sequence[Any]:
-        """The inputs, those left out included."""
-        ...
-
-    def has(self, position: int) -> bool:
-        """Whether an input is given."""
-        ...
-
-    def shape(self, position: int) -> Shape | None:
-        """The shape of an input; None if its rank is unknown."""
-        ...
-
-    def made_shape(self) -> Shape | None:
-        """The shape of the first output."""
-        ...
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute."""
-        ...
-
-    def axes(self, position: int, name: str = "axes") -> list[int] | None:
-        """Axes that an input or an attribute lists; None if there are none, or they are unknown."""
-        ...
-
-    def has_axes(self, position: int, name: str = "axes") -> bool:
-        """Whether axes are given."""
-        ...
-
-
-LabelRule: TypeAlias = Callable[[OpView], AxisLabels]
+LabelRule: TypeAlias = Callable[[NodeView], AxisLabels]
 """It raises CannotInfer where nothing is known."""
 
 
-def rank(view: OpView, position: int) -> int:
+def shaped(rule: LabelRule) -> Rule:
+    """The shape rule of an op whose output has the labelled axes and the first input's dtype."""
+    return lambda site: [TensorType(site.dtype(0), rule(site).output_shape(site))]
+
+
+def rank(view: NodeView, position: int) -> int:
     """The rank of an input; raises CannotInfer if it is unknown."""
     shape = view.shape(position)
     require(shape is not None)
     return len(shape or ())
 
 
-def axis_of(view: OpView, default: int, extra: int = 0) -> int:
+def axis_of(view: NodeView, default: int, extra: int = 0) -> int:
     """The axis that an attribute names, among those of the first input and `extra` new ones."""
     axis = view.attribute("axis", default)
     require(isinstance(axis, int))
     return normalize_axis(axis, rank(view, 0) + extra)
 
 
-def unrelated(_: OpView) -> AxisLabels:
+def unrelated(_: NodeView) -> AxisLabels:
     """Each element is computed by itself, and no axis corresponds to another."""
     return AxisLabels({})
 
 
-def same_axes(view: OpView) -> AxisLabels:
+def same_axes(view: NodeView) -> AxisLabels:
     """The output has the axes of the first input."""
     axes = range(rank(view, 0))
     return AxisLabels({0: axes}, axes)
@@ -154,14 +113,14 @@ def same_axes(view: OpView) -> AxisLabels:
 def combining(default: int | None = None, behind: bool = False) -> LabelRule:
     """Labels of an op that combines elements along the axis that an attribute names, or along it and all behind."""
 
-    def rule(view: OpView) -> AxisLabels:
+    def rule(view: NodeView) -> AxisLabels:
         labels, axis = same_axes(view), axis_of(view, -1 if default is None else default)
         return labels._replace(mixed=labels.inputs[0][axis:] if behind else [axis])
 
     return rule
 
 
-def resized(view: OpView) -> AxisLabels:
+def resized(view: NodeView) -> AxisLabels:
     """Labels of an op that changes sizes: axes that keep theirs correspond."""
     shape, made = view.shape(0), view.made_shape()
     require(shape is not None and made is not None and len(shape) == len(made))
@@ -170,7 +129,7 @@ def resized(view: OpView) -> AxisLabels:
     return AxisLabels({0: range(len(shape or ()))}, output, mixed=[*changed, *[("made", axis) for axis in changed]])
 
 
-def per_sample(view: OpView) -> AxisLabels:
+def per_sample(view: NodeView) -> AxisLabels:
     """Labels of an op on [N, ...] that computes each sample by itself, from all of its elements."""
     require(not view.attribute("training_mode", 0) and view.outputs == 1)  # else statistics or indices of all samples
     axes, others = range(rank(view, 0)), [place for place in range(1, len(view.inputs)) if view.has(place)]
@@ -178,6 +137,6 @@ def per_sample(view: OpView) -> AxisLabels:
     return AxisLabels({0: axes, **labels}, mixed=[*axes[1:], *[label for found in labels.values() for label in found]])
 
 
-def unknown(_: OpView) -> AxisLabels:
+def unknown(_: NodeView) -> AxisLabels:
     """Labels of an op each of whose results may depend on everything."""
     raise CannotInfer("the op combines all elements")

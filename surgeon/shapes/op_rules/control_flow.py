@@ -7,7 +7,7 @@ from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Expr, Size
-from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, rank, unrelated
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, rank, unrelated
 from surgeon.shapes.tensor_types import (
     BOOL,
     INT64,
@@ -179,8 +179,8 @@ def bodies_of(origin: OriginalModel, node: Node) -> dict[str, Scope]:
     return {attributes[scope.address[-2][1]].name: scope for scope in found}
 
 
-def _scanned_axes(view: OpView) -> AxisLabels:
-    """A Scan runs along an axis of its last inputs; its body has labels of its own."""
+def _scanned_axes(view: NodeView) -> AxisLabels:
+    """A Scan runs along an axis of its last inputs; the nodes of its body have other labels."""
     require(view.opset >= 9)
     count = view.attribute("num_scan_inputs", 1)
     places = range(len(view.inputs) - count, len(view.inputs))

@@ -6,11 +6,11 @@ from surgeon.shapes.algebra.size_expressions import Expr, Size, floor_div, produ
 from surgeon.shapes.op_rules.axis_labels import (
     AxisLabels,
     LabelRule,
-    OpView,
     axis_of,
     per_sample,
     rank,
     resized,
+    shaped,
     unrelated,
 )
 from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
@@ -73,31 +73,12 @@ def _flatten(site: NodeView) -> Sequence[TensorType]:
     return [TensorType(dtype, (product(shape[:axis]), product(shape[axis:])))]
 
 
-def _transpose(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked_type(0)
-    order = site.attribute("perm") or list(reversed(range(len(shape))))
-    require(sorted(order) == list(range(len(shape))))
-    return [TensorType(dtype, tuple(shape[axis] for axis in order))]
-
-
 def _squeeze(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked_type(0)
-    axes = site.axes(1)
-    if axes is None:  # every dimension of size 1 goes, so all sizes must be known
-        require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))
-        return [TensorType(dtype, tuple(size for size in shape if size != 1))]
-    gone = {normalize_axis(axis, len(shape)) for axis in axes}
-    return [TensorType(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]
-
-
-def _unsqueeze(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), axes = site.ranked_type(0), site.axes(1)
-    if axes is None:
-        return [TensorType(dtype, None)]
-    rank = len(shape) + len(axes)
-    new, rest = {normalize_axis(axis, rank) for axis in axes}, iter(shape)
-    require(len(new) == len(axes))
-    return [TensorType(dtype, tuple(1 if axis in new else next(rest) for axis in range(rank)))]
+    if site.axes(1) is not None:
+        return [TensorType(dtype, _squeezed_axes(site).output_shape(site))]
+    require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))  # those of size 1 go
+    return [TensorType(dtype, tuple(size for size in shape if size != 1))]
 
 
 def _concat(site: NodeView) -> Sequence[TensorType]:
@@ -195,39 +176,22 @@ def _space_to_depth(site: NodeView) -> Sequence[TensorType]:
     return [TensorType(dtype, (batch, channels * block * block, floor_div(height, block), floor_div(width, block)))]
 
 
-RULES: dict[str, Rule] = {
-    "Reshape": _reshape,
-    "Flatten": _flatten,
-    "Transpose": _transpose,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Concat": _concat,
-    "com.microsoft::QLinearConcat": _quantized_concat,
-    "Split": _split,
-    "Expand": _expand,
-    "Tile": _tile,
-    "Pad": _pad,
-    "DepthToSpace": _depth_to_space,
-    "SpaceToDepth": _space_to_depth,
-}
-
-
-def _transposed_axes(view: OpView) -> AxisLabels:
+def _transposed_axes(view: NodeView) -> AxisLabels:
     axes = range(rank(view, 0))
     order = view.attribute("perm") or axes[::-1]
     require(isinstance(order, Sequence) and sorted(order) == list(axes))
     return AxisLabels({0: axes}, order)
 
 
-def _unsqueezed_axes(view: OpView) -> AxisLabels:
+def _unsqueezed_axes(view: NodeView) -> AxisLabels:
     axes, new = range(rank(view, 0)), view.axes(1)
-    require(new is not None)
+    require(new is not None and len({*new}) == len(new))
     places, rest = [normalize_axis(axis, len(axes) + len(new or ())) for axis in new or ()], iter(axes)
     output = [None if axis in places else next(rest) for axis in range(len(axes) + len(places))]
     return AxisLabels({0: axes}, output)
 
 
-def _squeezed_axes(view: OpView) -> AxisLabels:
+def _squeezed_axes(view: NodeView) -> AxisLabels:
     axes, gone = range(rank(view, 0)), view.axes(1)
     if gone is None:
         return AxisLabels({0: axes})
@@ -235,7 +199,7 @@ def _squeezed_axes(view: OpView) -> AxisLabels:
     return AxisLabels({0: axes}, [axis for axis in axes if axis not in places])
 
 
-def _joined_axes(view: OpView) -> AxisLabels:
+def _joined_axes(view: NodeView) -> AxisLabels:
     """One axis is put together from parts, all others are equal."""
     axis, axes = axis_of(view, 1 if view.opset < 4 else 0), range(rank(view, 0))
     places = [place for place in range(len(view.inputs)) if view.shape(place) is not None]
@@ -247,17 +211,17 @@ def _joined_axes(view: OpView) -> AxisLabels:
     return AxisLabels(labels, output if is_known else None, mixed=[*parts.values()], joined=[*parts.values()])
 
 
-def _split_axes(view: OpView) -> AxisLabels:
+def _split_axes(view: NodeView) -> AxisLabels:
     axis, axes = axis_of(view, 0), range(rank(view, 0))
     return AxisLabels({0: axes}, [None if place == axis else place for place in axes], mixed=[axis])
 
 
-def _expanded_axes(view: OpView) -> AxisLabels:
+def _expanded_axes(view: NodeView) -> AxisLabels:
     made = view.made_shape()
     return AxisLabels({0: range(-rank(view, 0), 0)}, None if made is None else range(-len(made), 0))
 
 
-def _tiled_axes(view: OpView) -> AxisLabels:
+def _tiled_axes(view: NodeView) -> AxisLabels:
     """Axes that are repeated; of one element the copies do not combine any."""
     labels = resized(view)
     ones = [axis for axis, size in enumerate(view.shape(0) or ()) if size == 1]
@@ -277,4 +241,20 @@ LABELS: dict[str, LabelRule] = {
     "Expand": _expanded_axes,
     "Tile": _tiled_axes,
     "Pad": resized,
+}
+
+RULES: dict[str, Rule] = {
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": shaped(_transposed_axes),
+    "Squeeze": _squeeze,
+    "Unsqueeze": shaped(_unsqueezed_axes),
+    "Concat": _concat,
+    "com.microsoft::QLinearConcat": _quantized_concat,
+    "Split": _split,
+    "Expand": _expand,
+    "Tile": _tile,
+    "Pad": _pad,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
 }

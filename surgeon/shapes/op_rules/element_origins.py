@@ -7,6 +7,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.tensor_types import Shape, normalize_axis
 
 Position: TypeAlias = tuple[int, int]
@@ -57,10 +58,11 @@ def _of_reshape(index: Index, node: Node, _: str, at: Position) -> _Origin | Non
     return (node.inputs[0], (alike[0], at[1])) if alike else None
 
 
-def _of_transpose(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    order = node.attribute("perm")
-    rank = len(_shape(index, node.outputs[0]) or ())
-    return node.inputs[0], (order.ints[at[0]] if order is not None else rank - 1 - at[0], at[1])
+def _along_axes(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
+    labels = axis_labels(shapes_of(index).site(node))
+    axes = [] if labels is None else [axis for place, axis in labels.origins(at[0]) if place == 0]
+    return (node.inputs[0], (axes[0], at[1])) if axes else None
 
 
 def _of_split(index: Index, node: Node, name: str, at: Position) -> _Origin | None:
@@ -83,18 +85,6 @@ def _of_slice(index: Index, node: Node, name: str, at: Position) -> _Origin | No
     return node.inputs[0], (at[0], at[1] + (start if start >= 0 else sizes[0] + start))
 
 
-def _of_gather(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
-    shapes = [_shape(index, name) for name in node.inputs]
-    if shapes[0] is None or shapes[1] is None:
-        return None
-    given, rank = node.attribute("axis"), len(shapes[1])
-    axis = (given.i if given is not None else 0) % len(shapes[0])
-    if at[0] >= axis + rank:
-        return node.inputs[0], (at[0] - rank + 1, at[1])
-    return (node.inputs[0], at) if at[0] < axis else None
-
-
 def _of_elements(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
     """What is taken along another axis, whole rows by repeated indices."""
     given, shape = node.attribute("axis"), _shape(index, node.inputs[0])
@@ -103,26 +93,16 @@ def _of_elements(index: Index, node: Node, _: str, at: Position) -> _Origin | No
     return node.inputs[0], at
 
 
-def _of_tuples(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    """Only axes behind those that index tuples select are followed."""
-    shapes = [_shape(index, name) for name in node.inputs]
-    if shapes[0] is None or not shapes[1] or not isinstance(shapes[1][-1], int):
-        return None
-    given, rank = node.attribute("batch_dims"), len(shapes[1]) - 1
-    selected = (given.i if given is not None else 0) + shapes[1][-1]
-    return (node.inputs[0], (selected + at[0] - rank, at[1])) if at[0] >= rank else None
-
-
 POSITION_ORIGINS: Mapping[str, Callable[[Index, Node, str, Position], _Origin | None]] = {
     "Concat": _of_concat,
     "Reshape": _of_reshape,
     "Flatten": _of_reshape,
-    "Gather": _of_gather,
+    "Gather": _along_axes,
     "GatherElements": _of_elements,
-    "GatherND": _of_tuples,
+    "GatherND": _along_axes,
     "Unsqueeze": _of_reshape,
     "Squeeze": _of_reshape,
-    "Transpose": _of_transpose,
+    "Transpose": _along_axes,
     "Split": _of_split,
     "Slice": _of_slice,
 }

@@ -6,7 +6,6 @@ from surgeon.ops.traits.trait_lookup import ops_with, traits_of
 from surgeon.shapes.op_rules.axis_labels import (
     AxisLabels,
     LabelRule,
-    OpView,
     axis_of,
     combining,
     per_sample,
@@ -146,7 +145,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def aligned(view: OpView) -> AxisLabels:
+def aligned(view: NodeView) -> AxisLabels:
     """Axes that broadcast, counted from their ends."""
     shapes = {place: view.shape(place) for place in range(len(view.inputs)) if view.has(place)}
     labels = {place: range(-len(shape), 0) for place, shape in shapes.items() if shape is not None}
@@ -154,7 +153,7 @@ def aligned(view: OpView) -> AxisLabels:
     return AxisLabels(labels, every if len(labels) == len(shapes) else None, broadcast=every)
 
 
-def with_vectors(view: OpView) -> AxisLabels:
+def with_vectors(view: NodeView) -> AxisLabels:
     """Vectors over the last axis of the first input, as biases, and as scales of a normalization."""
     traits, axes = traits_of(view.op), range(-rank(view, 0), 0)
     vectors = {place: range(-rank(view, place), 0) for place in traits.operands.last_axis_vectors if view.has(place)}
@@ -162,12 +161,12 @@ def with_vectors(view: OpView) -> AxisLabels:
     return AxisLabels({0: axes, **vectors}, axes, broadcast=axes, mixed=mixed)
 
 
-def along_softmax(view: OpView) -> AxisLabels:
+def along_softmax(view: NodeView) -> AxisLabels:
     """Along one axis; before opset 13 along that axis and all behind it."""
     return combining(-1)(view) if view.opset >= 13 else combining(1, behind=True)(view)
 
 
-def per_channel(view: OpView) -> AxisLabels:
+def per_channel(view: NodeView) -> AxisLabels:
     """Vectors over the channels of [N, C, ...]."""
     labels = per_sample(view)
     vectors = [place for place in traits_of(view.op).operands.channel_vectors if view.has(place)]

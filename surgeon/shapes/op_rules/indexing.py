@@ -10,12 +10,12 @@ from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least,
 from surgeon.shapes.op_rules.axis_labels import (
     AxisLabels,
     LabelRule,
-    OpView,
     axis_of,
     combining,
     rank,
     resized,
     same_axes,
+    shaped,
     unrelated,
 )
 from surgeon.shapes.tensor_types import (
@@ -108,22 +108,8 @@ def _slice(site: NodeView) -> Sequence[PartialType]:
     return [PartialType(dtype, sizes)]
 
 
-def _gather(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), (_, indices) = site.ranked_type(0), site.ranked_type(1)
-    axis = normalize_axis(site.attribute("axis", 0), len(shape))
-    return [TensorType(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
-
-
 def _gather_elements(site: NodeView) -> Sequence[TensorType]:
     return [TensorType(site.dtype(0), site.shape(1))]
-
-
-def _gather_nd(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), (_, indices) = site.ranked_type(0), site.ranked_type(1)
-    if not indices or not isinstance(indices[-1], int):
-        return [TensorType(dtype, None)]
-    taken = site.attribute("batch_dims", 0) + indices[-1]
-    return [TensorType(dtype, (*indices[:-1], *shape[taken:]))]
 
 
 def _top_k(site: NodeView) -> Sequence[PartialType]:
@@ -181,28 +167,12 @@ def _non_max_suppression(site: NodeView) -> Sequence[PartialType]:
     return [PartialType(INT64, [None, 3])]
 
 
-RULES: dict[str, Rule] = {
-    "Slice": _slice,
-    "Gather": _gather,
-    "com.microsoft::GatherBlockQuantized": lambda site: [TensorType(site.dtype(2), _gather(site)[0].shape)],
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "com.microsoft::GatherND": _gather_nd,
-    "TopK": _top_k,
-    "NonZero": _non_zero,
-    "OneHot": _one_hot,
-    "Unique": _unique,
-    "Compress": _compress,
-    "NonMaxSuppression": _non_max_suppression,
-}
-
-
-def _gathered_axes(view: OpView) -> AxisLabels:
+def _gathered_axes(view: NodeView) -> AxisLabels:
     axis, axes, picked = axis_of(view, 0), range(rank(view, 0)), [("index", at) for at in range(rank(view, 1))]
     return AxisLabels({0: axes, 1: picked}, [*axes[:axis], *picked, *axes[axis + 1 :]], mixed=[axis])
 
 
-def _element_axes(view: OpView) -> AxisLabels:
+def _element_axes(view: NodeView) -> AxisLabels:
     """Indices, and updates, for each element of the output; other axes may be shorter than those of the table."""
     axis, axes = axis_of(view, 0), range(rank(view, 0))
     picked = [("index", at) for at in axes]
@@ -210,7 +180,7 @@ def _element_axes(view: OpView) -> AxisLabels:
     return AxisLabels({0: axes, **others}, axes if len(others) > 1 else picked, mixed=[axis])
 
 
-def _tuple_axes(view: OpView) -> AxisLabels:
+def _tuple_axes(view: NodeView) -> AxisLabels:
     """The last axis of the indices runs over axes of the table; updates have the other axes of both."""
     indices, axes, first = view.shape(1), range(rank(view, 0)), view.attribute("batch_dims", 0)
     width = indices[-1] if indices else None
@@ -223,12 +193,12 @@ def _tuple_axes(view: OpView) -> AxisLabels:
     return AxisLabels(labels, axes if view.has(2) else [*picked, *rest], mixed=axes[first : len(axes) - len(rest)])
 
 
-def _last_two(view: OpView) -> AxisLabels:
+def _last_two(view: NodeView) -> AxisLabels:
     labels = same_axes(view)
     return labels._replace(mixed=labels.inputs[0][-2:])
 
 
-def _cumulated_axes(view: OpView) -> AxisLabels:
+def _cumulated_axes(view: NodeView) -> AxisLabels:
     labels, axes = same_axes(view), view.axes(1)
     require(axes is not None)
     return labels._replace(mixed=[normalize_axis(axis, rank(view, 0)) for axis in axes or ()])
@@ -243,4 +213,21 @@ LABELS: dict[str, LabelRule] = {
     "OneHot": unrelated,
     "Slice": resized,
     "TopK": combining(),
+}
+
+RULES: dict[str, Rule] = {
+    "Slice": _slice,
+    "Gather": shaped(_gathered_axes),
+    "com.microsoft::GatherBlockQuantized": lambda site: [
+        TensorType(site.dtype(2), _gathered_axes(site).output_shape(site))
+    ],
+    "GatherElements": _gather_elements,
+    "GatherND": shaped(_tuple_axes),
+    "com.microsoft::GatherND": shaped(_tuple_axes),
+    "TopK": _top_k,
+    "NonZero": _non_zero,
+    "OneHot": _one_hot,
+    "Unique": _unique,
+    "Compress": _compress,
+    "NonMaxSuppression": _non_max_suppression,
 }

@@ -1,10 +1,10 @@
 """Labels of the axes of recurrent layers, losses and samplers, whose shapes onnx infers."""
 
-from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, per_sample, rank, unknown
-from surgeon.shapes.tensor_types import require
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, per_sample, rank, unknown
+from surgeon.shapes.tensor_types import NodeView, require
 
 
-def _recurrent(view: OpView) -> AxisLabels:
+def _recurrent(view: NodeView) -> AxisLabels:
     """Lengths and initial states for each sample, and weights for each column."""
     require(rank(view, 0) == 3)
     samples: list[str | None] = ["time", "batch", "columns"]
@@ -17,14 +17,14 @@ def _recurrent(view: OpView) -> AxisLabels:
     return AxisLabels(given, mixed=["time", "columns"])
 
 
-def _loss(view: OpView) -> AxisLabels:
+def _loss(view: NodeView) -> AxisLabels:
     """Scores [N, C, ...] and labels [N, ...]."""
     axes = range(rank(view, 0))
     require(rank(view, 1) == len(axes) - 1)
     return AxisLabels({0: axes, 1: [*axes[:1], *axes[2:]]}, mixed=axes)
 
 
-def _sampled(view: OpView) -> AxisLabels:
+def _sampled(view: NodeView) -> AxisLabels:
     """One grid for each picture."""
     labels = per_sample(view)
     return labels._replace(inputs={**labels.inputs, 1: [0, *labels.inputs[1][1:]]})

@@ -1,12 +1,12 @@
 """Rules for products: MatMul, Gemm, Einsum, convolutions and pools."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, size_min
-from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, per_sample, rank
-from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, per_sample, rank, shaped
+from surgeon.shapes.op_rules.broadcasting import broadcast
 from surgeon.shapes.tensor_types import (
     INT32,
     INT64,
@@ -77,31 +77,6 @@ def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
     right = _swapped(site.shape(second), site.attribute("transB"))
     require(all(shape is None or len(shape) == 2 for shape in (left, right)))
     return None if left is None or right is None else (left[0], right[1])
-
-
-def _einsum(site: NodeView) -> Sequence[PartialType]:
-    """Labels bind sizes; an ellipsis stands for axes that broadcast."""
-    dtype = site.dtype(0)
-    equation = site.attribute("equation", "").replace(" ", "").replace("...", ".")
-    given, arrow, result = equation.partition("->")
-    if not arrow:
-        labels = [label for label in given if label not in ",."]
-        once = sorted(label for label in set(labels) if labels.count(label) == 1)
-        result = ("." if "." in given else "") + "".join(once)
-    sizes: dict[str, Size] = {}
-    rest: PartialShape = []
-    for position, term in enumerate(given.split(",")):
-        _, shape = site.ranked_type(position)
-        before, dots, after = term.partition(".")
-        end = len(shape) - len(after)
-        require(len(before) + len(after) <= len(shape) and (bool(dots) or end == len(before)))
-        if dots:
-            rest = broadcast(rest, shape[len(before) : end])
-        for label, size in zip(before + after, (*shape[: len(before)], *(shape[end:] if after else ())), strict=True):
-            old = sizes.get(label, 1)
-            sizes[label] = size if old == 1 else old if size == 1 else more_specific_size(old, size)
-    spread = [(list(rest) if label == "." else [sizes[label]]) for label in result]
-    return [PartialType(dtype, [size for part in spread for size in part])]
 
 
 class _Windows:
@@ -212,34 +187,7 @@ def _quantized_global_pool(site: NodeView) -> Sequence[TensorType]:
     return [TensorType(site.dtype(0), None)] if site.attribute("channels_last", 0) else _global_pool(site)
 
 
-RULES: dict[str, Rule] = {
-    "MatMul": _matmul,
-    "MatMulInteger": _integer_matmul,
-    "QLinearMatMul": _quantized_matmul,
-    "com.microsoft::FusedMatMul": _fused_matmul,
-    "com.microsoft::TransposeMatMul": _fused_matmul,
-    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
-    "com.microsoft::DynamicQuantizeMatMul": _matmul,
-    "com.microsoft::GemmFastGelu": _matmul,
-    "com.microsoft::FusedGemm": _gemm,
-    "com.microsoft::MatMulNBits": _matmul_n_bits,
-    "com.microsoft::QGemm": _quantized_gemm,
-    "Gemm": _gemm,
-    "Einsum": _einsum,
-    "Conv": _convolution,
-    "com.microsoft::FusedConv": _convolution,
-    "ConvInteger": _integer_convolution,
-    "QLinearConv": _quantized_convolution,
-    "ConvTranspose": _transposed_convolution,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
-    "com.microsoft::QLinearAveragePool": _quantized_pool,
-    "com.microsoft::QLinearGlobalAveragePool": _quantized_global_pool,
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
-}
-BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)
-
-
-def product_axes(view: OpView) -> AxisLabels:
+def product_axes(view: NodeView) -> AxisLabels:
     """[batch, rows, inner] times [batch, inner, columns]; either may lie transposed, or be a vector."""
     positions = traits_of(view.op).products.factors or (0, 1)
     ranks = [rank(view, position) for position in positions]
@@ -255,7 +203,7 @@ def product_axes(view: OpView) -> AxisLabels:
     return AxisLabels(labels, [*batch, *last], broadcast=batch, mixed=["inner"])
 
 
-def _gemm_axes(view: OpView) -> AxisLabels:
+def _gemm_axes(view: NodeView) -> AxisLabels:
     labels, output = product_axes(view), ["rows", "columns"]
     if not view.has(2) or view.shape(2) is None:
         return labels
@@ -265,13 +213,22 @@ def _gemm_axes(view: OpView) -> AxisLabels:
     return labels._replace(inputs={**labels.inputs, 2: spread})
 
 
-def _einsum_axes(view: OpView) -> AxisLabels:
-    given, arrow, result = view.attribute("equation", "").replace(" ", "").partition("->")
-    require("." not in given)
-    result = result if arrow else "".join(sorted(label for label in set(given) - {","} if given.count(label) == 1))
-    terms = given.split(",")
-    require(all(rank(view, place) == len(term) for place, term in enumerate(terms)))
-    return AxisLabels(dict(enumerate(terms)), result, broadcast=set(given), mixed=set(given) - set(result))
+def _einsum_axes(view: NodeView) -> AxisLabels:
+    """An ellipsis stands for axes that broadcast, labelled from their end."""
+    given, arrow, result = view.attribute("equation", "").replace(" ", "").replace("...", ".").partition("->")
+    if not arrow:
+        once = sorted(label for label in {*given} - {*",."} if given.count(label) == 1)
+        result = "." * ("." in given) + "".join(once)
+    inputs: dict[int, list[Hashable]] = {}
+    rest = 0
+    for place, term in enumerate(given.split(",")):
+        before, dots, after = term.partition(".")
+        others = rank(view, place) - len(before) - len(after)
+        require(others >= 0 and (bool(dots) or not others))
+        inputs[place], rest = [*before, *range(-others, 0), *after], max(rest, others)
+    output = [each for label in result for each in (range(-rest, 0) if label == "." else label)]
+    every = {label for labels in inputs.values() for label in labels}
+    return AxisLabels(inputs, output, broadcast=every, mixed=every - {*output})
 
 
 LABELS: dict[str, LabelRule] = {
@@ -281,3 +238,29 @@ LABELS: dict[str, LabelRule] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), per_sample),
     "Einsum": _einsum_axes,
 }
+
+RULES: dict[str, Rule] = {
+    "MatMul": _matmul,
+    "MatMulInteger": _integer_matmul,
+    "QLinearMatMul": _quantized_matmul,
+    "com.microsoft::FusedMatMul": _fused_matmul,
+    "com.microsoft::TransposeMatMul": _fused_matmul,
+    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
+    "com.microsoft::DynamicQuantizeMatMul": _matmul,
+    "com.microsoft::GemmFastGelu": _matmul,
+    "com.microsoft::FusedGemm": _gemm,
+    "com.microsoft::MatMulNBits": _matmul_n_bits,
+    "com.microsoft::QGemm": _quantized_gemm,
+    "Gemm": _gemm,
+    "Einsum": shaped(_einsum_axes),
+    "Conv": _convolution,
+    "com.microsoft::FusedConv": _convolution,
+    "ConvInteger": _integer_convolution,
+    "QLinearConv": _quantized_convolution,
+    "ConvTranspose": _transposed_convolution,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "com.microsoft::QLinearAveragePool": _quantized_pool,
+    "com.microsoft::QLinearGlobalAveragePool": _quantized_global_pool,
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _global_pool),
+}
+BY_FACTS = frozenset(op for op, rule in RULES.items() if rule is _matmul)

@@ -15,7 +15,7 @@ from surgeon.shapes.op_rules import (
     reductions,
     sequences,
 )
-from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, OpView, same_axes
+from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, rank, same_axes
 from surgeon.shapes.op_rules.declared_plugins import declared
 from surgeon.shapes.tensor_types import NodeView, PartialType, Rule, TensorType, require, run_rule
 
@@ -55,10 +55,17 @@ def by_rule(site: NodeView) -> Sequence[PartialType | TensorType]:
     return RULES[site.node.op](site) if site.node.op in RULES else declared(site)
 
 
-def axis_labels(view: OpView) -> AxisLabels | None:
+def axis_labels(view: NodeView) -> AxisLabels | None:
     """The labels of the axes of an op; None if nothing is known of them."""
     rule = LABELS.get(view.op) or _label_rule_by_traits(view.op)
-    return None if rule is None else run_rule(rule, view)
+    return None if rule is None else run_rule(_checked, rule, view)
+
+
+def _checked(rule: LabelRule, view: NodeView) -> AxisLabels:
+    """Labels, one for each axis."""
+    labels = rule(view)
+    require(all(len(axes) == rank(view, position) for position, axes in labels.inputs.items()))
+    return labels
 
 
 def _label_rule_by_traits(op: str) -> LabelRule | None:
