@@ -9,7 +9,17 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.tensor_types import CannotInfer, NodeView, Rule, Shape, TensorType, normalize_axis, require
+from surgeon.shapes.op_rules.broadcasting import broadcast_size
+from surgeon.shapes.tensor_types import (
+    CannotInfer,
+    NodeView,
+    Rule,
+    Shape,
+    TensorType,
+    normalize_axis,
+    require,
+    run_rule,
+)
 
 Labels: TypeAlias = Sequence[Hashable]
 """A label for each axis; None for one that corresponds to no other."""
@@ -47,8 +57,8 @@ class AxisLabels(NamedTuple):
             shape = view.shape(position) or ()
             require(len(shape) == len(labels))
             for axis, (label, size) in enumerate(zip(labels, shape, strict=True)):
-                axes = found.setdefault(label, [])
-                if label is not None and not (size == 1 and label in self.broadcast):
+                axes = [] if label is None else found.setdefault(label, [])
+                if size != 1 or label not in self.broadcast:
                     axes.append(Axis(position, axis, size))
         return found.items()
 
@@ -68,8 +78,9 @@ class AxisLabels(NamedTuple):
         """The shape of the output, in which a new axis is of size 1; None if it is unknown."""
         sizes: dict[Hashable, Size] = {}
         for label, axes in self.axes(view):
-            if axes:
-                sizes[label] = axes[0].size
+            of_axes = [axis.size for axis in axes]
+            size = broadcast_size(of_axes) if label in self.broadcast else of_axes[0]
+            sizes[label] = 1 if size is None else size
         total: Size = 0 if self.joined else 1
         for label in self.joined:
             total = total + sizes[label]
@@ -80,9 +91,13 @@ LabelRule: TypeAlias = Callable[[NodeView], AxisLabels]
 """It raises CannotInfer where nothing is known."""
 
 
-def shaped(rule: LabelRule) -> Rule:
-    """The shape rule of an op whose output has the labelled axes and the first input's dtype."""
-    return lambda site: [TensorType(site.dtype(0), rule(site).output_shape(site))]
+def shaped(rule: LabelRule, dtype: Callable[[NodeView], int | None] = lambda site: site.dtype(0)) -> Rule:
+    """The shape rule of an op whose output has the labelled axes, by default of the first input's dtype."""
+
+    def shape(site: NodeView) -> Shape | None:
+        return rule(site).output_shape(site)
+
+    return lambda site: [TensorType(dtype(site), run_rule(shape, site))]
 
 
 def rank(view: NodeView, position: int) -> int:

@@ -10,10 +10,10 @@ def broadcast(*shapes: PartialShape) -> list[Size | None]:
     """The shape of a multidirectional broadcast (ONNX, Broadcasting)."""
     rank = max(map(len, shapes), default=0)
     padded: list[list[Size | None]] = [[*[1] * (rank - len(shape)), *shape] for shape in shapes]
-    return [_one_of(sizes) for sizes in zip(*padded, strict=True)]
+    return [broadcast_size(sizes) for sizes in zip(*padded, strict=True)]
 
 
-def _one_of(sizes: Iterable[Size | None]) -> Size | None:
+def broadcast_size(sizes: Iterable[Size | None]) -> Size | None:
     """The size of a dimension to which all of these broadcast."""
     found: Size | None = 1
     for size in sizes:

@@ -6,8 +6,8 @@ from typing import Any
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, size_min
 from surgeon.shapes.op_rules.axis_labels import AxisLabels, LabelRule, per_sample, rank, shaped
-from surgeon.shapes.op_rules.broadcasting import broadcast
 from surgeon.shapes.tensor_types import (
+    FLOAT,
     INT32,
     INT64,
     NodeView,
@@ -20,63 +20,9 @@ from surgeon.shapes.tensor_types import (
 )
 
 
-def product_shape(left: Shape | None, right: Shape | None) -> PartialShape | None:
-    """The shape of numpy.matmul; None where a rank is unknown."""
-    if left is None or right is None or not left or not right:
-        return None
-    rows, columns = list(left[-2:-1]), list(right[-1:]) if len(right) > 1 else []
-    return [*broadcast(left[:-2], right[:-2]), *rows, *columns]
-
-
-def _swapped(shape: Shape | None, swap: object) -> Shape | None:
-    return (*shape[:-2], shape[-1], shape[-2]) if shape is not None and swap and len(shape) > 1 else shape
-
-
-def _matmul(site: NodeView) -> Sequence[PartialType]:
-    return [PartialType(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
-
-
-def _fused_matmul(site: NodeView) -> Sequence[PartialType]:
-    if site.attribute("transBatchA") or site.attribute("transBatchB"):
-        return [PartialType(site.dtype(0), None)]
-    left = _swapped(site.shape(0), site.attribute("transA"))
-    right = _swapped(site.shape(1), site.attribute("transB"))
-    return [PartialType(site.dtype(0), product_shape(left, right))]
-
-
-def _integer_matmul(site: NodeView) -> Sequence[PartialType]:
-    return [PartialType(INT32, product_shape(site.shape(0), site.shape(1)))]
-
-
-def _matmul_to_float(site: NodeView) -> Sequence[PartialType]:
-    """The scales, which come after both operands, are of the type of the result."""
-    return [PartialType(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
-
-
-def _quantized_matmul(site: NodeView) -> Sequence[PartialType]:
-    return [PartialType(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
-
-
 def _matmul_n_bits(site: NodeView) -> Sequence[PartialType]:
     shape, columns = site.shape(0), site.attribute("N")
     return [PartialType(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
-
-
-def _gemm(site: NodeView) -> Sequence[TensorType]:
-    return [TensorType(site.dtype(0) or site.dtype(1), _of_matrices(site, 1))]
-
-
-def _quantized_gemm(site: NodeView) -> Sequence[TensorType]:
-    """Floats come out without a zero point of the result."""
-    return [TensorType(site.dtype(8) if site.has(8) else 1, _of_matrices(site, 3))]
-
-
-def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
-    """The shape of a product of two matrices that may lie transposed.  second: the slot of the right one."""
-    left = _swapped(site.shape(0), site.attribute("transA"))
-    right = _swapped(site.shape(second), site.attribute("transB"))
-    require(all(shape is None or len(shape) == 2 for shape in (left, right)))
-    return None if left is None or right is None else (left[0], right[1])
 
 
 class _Windows:
@@ -203,14 +149,17 @@ def product_axes(view: NodeView) -> AxisLabels:
     return AxisLabels(labels, [*batch, *last], broadcast=batch, mixed=["inner"])
 
 
+def _matrix_axes(view: NodeView) -> AxisLabels:
+    labels = product_axes(view)
+    require(all(len(axes) == 2 for axes in labels.inputs.values()))
+    return labels
+
+
 def _gemm_axes(view: NodeView) -> AxisLabels:
-    labels, output = product_axes(view), ["rows", "columns"]
-    if not view.has(2) or view.shape(2) is None:
-        return labels
-    added = view.shape(2) or ()
+    labels, output, added = _matrix_axes(view), ["rows", "columns"], view.shape(2) or ()
     require(len(added) <= len(output))
     spread = [None if size == 1 else label for size, label in zip(added, output[2 - len(added) :], strict=True)]
-    return labels._replace(inputs={**labels.inputs, 2: spread})
+    return labels._replace(inputs={**labels.inputs, 2: spread}) if added else labels
 
 
 def _einsum_axes(view: NodeView) -> AxisLabels:
@@ -239,19 +188,17 @@ LABELS: dict[str, LabelRule] = {
     "Einsum": _einsum_axes,
 }
 
+_matmul = shaped(product_axes)
 RULES: dict[str, Rule] = {
     "MatMul": _matmul,
-    "MatMulInteger": _integer_matmul,
-    "QLinearMatMul": _quantized_matmul,
-    "com.microsoft::FusedMatMul": _fused_matmul,
-    "com.microsoft::TransposeMatMul": _fused_matmul,
-    "com.microsoft::MatMulIntegerToFloat": _matmul_to_float,
-    "com.microsoft::DynamicQuantizeMatMul": _matmul,
-    "com.microsoft::GemmFastGelu": _matmul,
-    "com.microsoft::FusedGemm": _gemm,
+    "MatMulInteger": shaped(product_axes, lambda _: INT32),
+    "QLinearMatMul": shaped(product_axes, lambda site: site.dtype(7)),
+    **dict.fromkeys(("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul"), shaped(product_axes)),
+    "com.microsoft::MatMulIntegerToFloat": shaped(product_axes, lambda site: site.dtype(2)),  # that of the scales
+    **dict.fromkeys(("com.microsoft::DynamicQuantizeMatMul", "com.microsoft::GemmFastGelu"), _matmul),
+    **dict.fromkeys(("Gemm", "com.microsoft::FusedGemm"), shaped(_matrix_axes)),
+    "com.microsoft::QGemm": shaped(_matrix_axes, lambda site: site.dtype(8) if site.has(8) else FLOAT),
     "com.microsoft::MatMulNBits": _matmul_n_bits,
-    "com.microsoft::QGemm": _quantized_gemm,
-    "Gemm": _gemm,
     "Einsum": shaped(_einsum_axes),
     "Conv": _convolution,
     "com.microsoft::FusedConv": _convolution,
