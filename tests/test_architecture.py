@@ -50,7 +50,7 @@ BUDGETS = {
     "cli": 2_600,
     "diagnostics": 1_800,
     "display": 6_050,
-    "edits": 6_950,
+    "edits": 6_850,
     "file": 4_300,
     "ir": 2_500,
     "ops": 4_400,
@@ -61,7 +61,7 @@ BUDGETS = {
     "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,
-    "shapes": 7_050,
+    "shapes": 7_150,
     "targets": 3_500,
     "torch": 4_750,
 }
