@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from surgeon.analysis.dataflow import Dataflow
+from surgeon.analysis.dataflow import MOST, Dataflow
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.edges import Edges, Tensor
@@ -16,10 +16,12 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS, EXPONENTIALS
 from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
+from surgeon.shapes.tensor_types import HALVES, INTEGERS_AND_BOOL
 
 SMALL = 1024
 """Elements up to which weights are read; of int64, of which indices are, all are."""
+
+_EXACT_HALVES = 256.0  # up to here, both half-precision dtypes hold all integers
 
 
 class NumberRange(NamedTuple):
@@ -58,8 +60,8 @@ class IntegerRanges(Dataflow[NumberRange]):
 
     max_size = max_rows = max_trips = tame = max_of_sizes = inf
 
-    def __init__(self, index: Index, dtype: Callable[[Scope, str], int | None], *, most: int | None = None) -> None:
-        super().__init__(NONE, beyond=ANY, **({} if most is None else {"most": most}))
+    def __init__(self, index: Index, dtype: Callable[[Scope, str], int | None], *, most: int = MOST) -> None:
+        super().__init__(NONE, most=most, beyond=ANY)
         self.index, self.edges, self._dtype = index, Edges(index), dtype
 
     def of_input(self, name: str) -> NumberRange:
@@ -151,9 +153,9 @@ class IntegerRanges(Dataflow[NumberRange]):
         if traits.dtype.returns_indices or (traits.dtype.later_outputs_are_indices and place > 0):
             return NumberRange(0.0, self.max_rows, is_integral=True, of_sizes=True)
         given = [fact(self.edges.tensor(scope, name)) for name in _data(node, traits)]
-        if NONE in given:
+        found = NONE if NONE in given else self._combined(node, traits, given, fact)
+        if found == NONE:
             return NONE
-        found = self._combined(node, traits, given, fact)
         kinds = {part.of_sizes for part in given}
         if False in kinds or True not in kinds:
             return found._replace(of_sizes=False)
@@ -176,10 +178,9 @@ class IntegerRanges(Dataflow[NumberRange]):
         if traits.algebra.family == "product":
             return self._quotient(node, first) if traits.algebra.divisors else _product(given, is_integral=is_integral)
         if traits.algebra.family == "sum":
-            signed = [
-                part if sign > 0 else _negated(part) for part, sign in zip(given, traits.algebra.signs, strict=True)
-            ]
-            return NumberRange(sum(p.least for p in signed), sum(p.largest for p in signed), is_integral)
+            signed = zip(given, traits.algebra.signs, strict=True)
+            terms = [_negated(part) if sign < 0 else part for part, sign in signed]
+            return NumberRange(sum(term.least for term in terms), sum(term.largest for term in terms), is_integral)
         if traits.shape.expands and traits.operands.offsets and not traits.data.carried:  # numbers from one to another
             return _joined(given[:2])._replace(is_integral=is_integral)
         if traits.numerics.accumulates:
@@ -189,7 +190,10 @@ class IntegerRanges(Dataflow[NumberRange]):
             return NumberRange(_outwards(floor, first.least), _outwards(ceil, first.largest), is_integral=True)
         if 0 not in CLIP_BOUNDS.get(node.op, (0,)):
             return self._clipped(node, first, fact)
-        if traits.dtype.is_cast or traits.data.copies_elements:
+        if traits.dtype.is_cast:
+            dtypes = {self._dtype(node.scope, name) for name in (node.inputs[0], node.outputs[0])}
+            return ANY if dtypes & HALVES and first.magnitude > _EXACT_HALVES else first
+        if traits.data.copies_elements:
             return _joined(given)
         if traits.data.carried:
             return _joined((*given, NumberRange(0.0, 0.0)))
@@ -200,15 +204,10 @@ class IntegerRanges(Dataflow[NumberRange]):
     def _clipped(self, node: Node, x: NumberRange, fact: Callable[[Tensor], NumberRange]) -> NumberRange:
         """The range of numbers that are cut off at two bounds."""
         ends = dict(enumerate(node.inputs[1:]))
-        low, high = (
-            fact(self.edges.tensor(node.scope, ends[place]))
-            if ends.get(place)
-            else NumberRange(end, end, is_integral=True)
-            for place, end in enumerate((-inf, inf))
-        )
-        is_integral = (
-            x.is_integral and low.is_integral and high.is_integral and bool(ends)
-        )  # else attributes are bounds
+        low, high = (NumberRange(end, end, is_integral=True) for end in (-inf, inf))
+        low = fact(self.edges.tensor(node.scope, ends[0])) if ends.get(0) else low
+        high = fact(self.edges.tensor(node.scope, ends[1])) if ends.get(1) else high
+        is_integral = x.is_integral and low.is_integral and high.is_integral and bool(ends)  # else attributes bound it
         least, largest = min(max(x.least, low.least), high.least), min(max(x.largest, low.largest), high.largest)
         return NONE if NONE in (low, high) else NumberRange(least, largest, is_integral)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from surgeon.analysis.integer_range import SMALL
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
 from surgeon.file.save import ExternalDataMode, OutputModel, save
@@ -19,7 +20,7 @@ from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.editing.node_insertion import require_casts
 from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
 from surgeon.precision.analyses.integer_overflow import IntegerOverflow
-from surgeon.precision.analyses.mask_sentinels import SMALL, MaskSentinels, range_misfit
+from surgeon.precision.analyses.mask_sentinels import MaskSentinels, range_misfit
 from surgeon.precision.convert_report import ConvertReport, KeptNode
 from surgeon.precision.kept_nodes.missing_kernels import crashing_fused_matmuls, nodes_without_kernel
 from surgeon.precision.kept_nodes.selectors import AUTO, NodeAddress, node_address, select_nodes

@@ -4,21 +4,23 @@ A mask adds -3.4e38, or puts -1e9, so that a softmax gives a position no weight.
 fully masked row becomes NaN.  Half the lowest number has the same effect, also where two masks add up.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
+from surgeon.analysis.dataflow import Dataflow
+from surgeon.analysis.integer_range import SMALL
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import CastRange, cast_array, finite_limits, smallest
-from surgeon.ir.scope import Node
+from surgeon.ir.edges import Tensor
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, TensorUse, TypedTensor
 from surgeon.precision.analyses.stored_tensors import held
 
-SMALL = 1024  # elements up to which stored values are read before anything is written
 _LOST = 1e-2  # relative change of a stored tensor by rounding that is accepted
 
 
@@ -45,6 +47,31 @@ def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:
     return None
 
 
+class _OnlyMasks(Dataflow[bool]):
+    """Whether all that reads a tensor is a softmax or a bound, or passes it on to these only."""
+
+    def __init__(self, dtype_graph: DtypeGraph) -> None:
+        super().__init__(True)
+        self._graph = dtype_graph
+
+    def join(self, one: bool, other: bool) -> bool:
+        return one and other
+
+    def equation(self, tensor: Tensor, fact: Callable[[Tensor], bool]) -> bool:
+        wire = self._graph.wire(tensor.scope, tensor.name)
+        return wire is not None and bool(wire.uses) and all(self._is_masking(use, fact) for use in wire.uses)
+
+    def _is_masking(self, use: TensorUse, fact: Callable[[Tensor], bool]) -> bool:
+        if use.node is None:
+            return False
+        facts = traits_of(use.node.op)
+        if facts.numerics.is_softmax or use.place in facts.operands.logits or use.place in facts.operands.masks:
+            return True
+        has_neutral = facts.shape.broadcasts and facts.algebra.neutral is not None
+        passes = facts.algebra.family or use.place in facts.data.carried or has_neutral
+        return bool(passes) and all(fact(Tensor(use.node.scope, name)) for name in use.node.outputs if name)
+
+
 class MaskSentinels:
     """Small stored values beyond the new dtype: sentinels that only softmax or bounds see, and misfits.
 
@@ -56,7 +83,7 @@ class MaskSentinels:
     def __init__(self, dtype_graph: DtypeGraph, *, saturate: bool) -> None:
         self._graph, self._saturate = dtype_graph, saturate
         self._low, self._high = finite_limits(dtype_graph.change.new)
-        self._known: dict[TensorKey, bool] = {}
+        self._masks = _OnlyMasks(dtype_graph)
         self.found: dict[TensorKey, tuple[float, float]] = {}
         self.misfits: dict[TensorKey, str] = {}
         self.clamped: dict[TensorKey, str] = {}
@@ -72,25 +99,7 @@ class MaskSentinels:
 
     def only_masks(self, wire: TypedTensor) -> bool:
         """Whether only softmaxes and bounds see the very low elements of a tensor."""
-        key = wire.home, wire.name
-        if key not in self._known:
-            self._known[key] = False  # for a cycle
-            self._known[key] = bool(wire.uses) and all(self._is_masking(use) for use in wire.uses)
-        return self._known[key]
-
-    def _is_masking(self, use: TensorUse) -> bool:
-        if use.node is None:
-            return False
-        facts = traits_of(use.node.op)
-        if facts.numerics.is_softmax or use.place in facts.operands.logits or use.place in facts.operands.masks:
-            return True
-        has_neutral = facts.shape.broadcasts and facts.algebra.neutral is not None
-        passes = facts.algebra.family or use.place in facts.data.carried or has_neutral
-        return bool(passes) and all(
-            (wire := self._graph.wire(use.node.scope, name)) is not None and self.only_masks(wire)
-            for name in use.node.outputs
-            if name
-        )
+        return self._masks[Tensor(wire.home, wire.name)]
 
     def _look_at(self, key: TensorKey, wire: TypedTensor, tensor: TensorProto) -> None:
         if int(np.prod(tensor.dims)) > SMALL:
@@ -151,7 +160,7 @@ class MaskSentinels:
             self.misfits[key] = reason
 
     def _bounds(self, use: TensorUse) -> bool:
-        return isinstance(use.node, Node) and use.place in CLIP_BOUNDS.get(use.node.op, ())
+        return use.node is not None and use.place in CLIP_BOUNDS.get(use.node.op, ())
 
     @property
     def _named(self) -> str:
