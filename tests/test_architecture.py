@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_500,
     "precision": 5_700,
-    "proof": 8_400,
+    "proof": 8_350,
     "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,

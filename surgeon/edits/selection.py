@@ -51,7 +51,7 @@ def _inputs_of(scope: Scope, nodes: Sequence[Node]) -> list[str]:
 def _outputs_of(scope: Scope, nodes: Sequence[Node]) -> list[str]:
     """Outputs of the nodes that other nodes read or that the scope returns."""
     inside = set(nodes)
-    ends = {item if isinstance(item, str) else item.name for item in scope.proto.output}
+    ends = set(scope.output_names)
     made = [name for node in nodes for name in node.outputs if name]
     return [name for name in made if name in ends or any(reader not in inside for reader in scope.readers(name))]
 

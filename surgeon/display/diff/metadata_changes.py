@@ -51,9 +51,9 @@ def unread_tensor_lines(one: Scope, other: Scope) -> Iterator[str]:
 
 def _unread(scope: Scope) -> Iterator[str]:
     """The dtypes and shapes of stored tensors that no node reads and that are not outputs."""
-    given = {item if isinstance(item, str) else item.name for item in scope.proto.output}
+    outputs = set(scope.output_names)
     for name, tensor in scope.initializers.items():
-        if name not in given and not scope.consumers.get(name):
+        if name not in outputs and not scope.consumers.get(name):
             yield type_text(tensor.data_type, tensor.dims)
 
 

@@ -108,7 +108,7 @@ def draw_mismatch(index: Index, scope: str, root: str, at: str, pattern: Diagram
         pattern: the diagram of the pattern, drawn beside it.
     """
     home = next(item for item in index.scopes if item.label == scope)
-    ends = [item if isinstance(item, str) else item.name for item in home.proto.output]
+    ends = home.output_names
     nodes = _nodes_near(home, root, RADIUS)
     wrong = [node for node in nodes if node.label == at or at in node.outputs]
     marked = wrong or [node for node in nodes if at in node.inputs] or [node for node in nodes if node.label == root]
@@ -136,8 +136,8 @@ def _model_diagram(
     with Model.open(resolve_model(source)) as opened:
         index = open_index(opened)
         scope = index.main if inside is None else _scope(index, inside)
-        ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]
-        shown, outputs = list(scope.nodes), ends
+        ends = outputs = scope.output_names
+        shown = list(scope.nodes)
         if around is not None:
             shown = _nodes_near(scope, around, radius)
             outputs = _outgoing_tensors(scope, shown, ends)

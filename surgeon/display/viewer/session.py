@@ -88,9 +88,7 @@ class ViewerSession:
         def number(name: str) -> int:
             return numbers.setdefault(name, len(numbers))
 
-        proto = scope.proto
-        ends = [[item if isinstance(item, str) else item.name for item in side] for side in (proto.input, proto.output)]
-        given = [name for name in ends[0] if name not in scope.initializers]
+        given = [name for name in scope.input_names if name not in scope.initializers]
         columns = {
             "name": [node.label for node in nodes],
             "op": [ops[node.op] for node in nodes],
@@ -99,7 +97,8 @@ class ViewerSession:
             "inputs": [[number(name) for name in node.inputs if name] for node in nodes],
             "outputs": [[number(name) for name in node.outputs if name] for node in nodes],
         }
-        sides = {side: [number(name) for name in names] for side, names in (("inputs", given), ("outputs", ends[1]))}
+        ends = {"inputs": given, "outputs": scope.output_names}
+        sides = {side: [number(name) for name in names] for side, names in ends.items()}
         constants = {node.outputs[0] for node in scope.by_op.get("Constant", ()) if node.outputs}
         stored = constants.union(scope.initializers, scope.sparse).difference(given)
         stored.update(name for node in constant_nodes for name in node.outputs)

@@ -6,7 +6,7 @@ inputs and outputs of its bodies, those of a local function with all of its call
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from onnx import TensorProto
 
@@ -156,9 +156,8 @@ class DtypeGraph:
         if scope.is_function:
             around = self._items_of_functions[scope]
         stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
-        proto: Any = scope.proto
         is_loop = owner is not None and bool(traits_of(owner.op).control.trip_counts)
-        counted = [proto.input[0].name] if is_loop and proto.input else []
+        counted = scope.input_names[:1] if is_loop else []
         for name in scope.inputs:
             if name not in stored:  # the first input of a Loop's body is the iteration number
                 self._make(scope, name, SOURCE if name in counted else around)
@@ -191,7 +190,7 @@ class DtypeGraph:
         if node.op != CAST or not ports.following_outputs or self.dtype(scope, node.inputs[0]) != self.change.new:
             return False
         given, made = node.inputs[0], node.outputs[0]
-        is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
+        is_end = scope is self.index.main and made in scope.output_names
         if is_end or not self.change.narrows or not self._is_stored(scope, given):
             return False
         self.sources[scope, made] = given
@@ -241,9 +240,7 @@ class DtypeGraph:
             end = self.dtype_groups.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
         elif scope.is_function:
             end = self._items_of_functions[scope]
-        proto: Any = scope.proto
-        for place, output in enumerate(proto.output):
-            name = output if isinstance(output, str) else output.name
+        for place, name in enumerate(scope.output_names):
             self._use(scope, name, TensorUse(end, scope, None, place))
 
     def _use(self, scope: Scope, name: str, use: TensorUse) -> None:

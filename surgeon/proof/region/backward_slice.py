@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import onnx
 from onnx import TensorProto
 
 from surgeon.file.tensors.decoding import encode
@@ -241,8 +240,7 @@ class RegionSlice:
         for own in self.origin.bodies(node):
             for inner in own.nodes:
                 yield from (name for name in self.reads(inner) if not own.defines(name))
-            outputs = [value.name for value in own.proto.output if isinstance(value, onnx.ValueInfoProto)]
-            yield from (name for name in outputs if name and not own.defines(name))
+            yield from (name for name in own.output_names if name and not own.defines(name))
 
     def _reach(self, scope: Scope, name: str) -> None:
         """Classify a tensor: known already, a constant, the output of a node to include, or a boundary input."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.ir.scope import Node, Scope, split_op
+from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import value_text
 from surgeon.rules.matching.compiler import CompiledPattern
@@ -260,7 +260,7 @@ def removal_failures(
 def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
     why = state.scope.protected[name]
     message = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
-    is_output = _is_output(state.scope, name)
+    is_output = name in state.scope.output_names
     others = [reader for reader in state.scope.readers(name) if reader not in inside]
     where = state.scope.label or "the graph"
     change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
@@ -268,10 +268,6 @@ def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchF
     return MatchFailure(
         kind, "no use outside the match", why, seen=repr(name), message=message, change=change, at=node.label
     )
-
-
-def _is_output(scope: Scope, name: str) -> bool:
-    return any(name == (item if isinstance(item, str) else item.name) for item in scope.proto.output)
 
 
 def _read(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:

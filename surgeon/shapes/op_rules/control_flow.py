@@ -27,8 +27,7 @@ BODY_OPS = frozenset(("If", "Loop", "Scan"))
 
 def input_types(owner: NodeView, body: Scope) -> dict[str, PartialType]:
     """The types of the inputs of a body, as its owner makes them; of a Loop's, those of the first iteration."""
-    names = [value.name for value in body.proto.input]
-    return {name: _input_type(owner, position) for position, name in enumerate(names)}
+    return {name: _input_type(owner, position) for position, name in enumerate(body.input_names)}
 
 
 def _input_type(owner: NodeView, position: int) -> PartialType:
@@ -48,15 +47,14 @@ def types_after_iteration(
     body: Scope, types: Mapping[str, PartialType], facts: Callable[[Scope, str], TensorType]
 ) -> dict[str, PartialType]:
     """What remains of the types of a Loop's inputs after an iteration: dims that it changes are open."""
-    proto: Any = body.proto
     kept = dict(types)
-    for given, end in zip(proto.input[2:], proto.output[1:], strict=False):
-        dtype, before = types[given.name]
-        after = facts(body, end.name).shape
+    for given, end in zip(body.input_names[2:], body.output_names[1:], strict=False):
+        dtype, before = types[given]
+        after = facts(body, end).shape
         if before is None or after is None:  # an iteration hardly ever changes the rank
-            kept[given.name] = PartialType(dtype, before and [None] * len(before))
+            kept[given] = PartialType(dtype, before and [None] * len(before))
         else:
-            kept[given.name] = PartialType(dtype, _common_shape(before, after))
+            kept[given] = PartialType(dtype, _common_shape(before, after))
     return kept
 
 

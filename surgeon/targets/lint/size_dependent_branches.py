@@ -69,10 +69,9 @@ def deciding_sizes(shapes: ShapeInference, scope: Scope, name: str) -> frozenset
 def _difference(shapes: ShapeInference, node: Node) -> tuple[str, str] | None:
     """The two shapes of the first output in which the branches differ; None where all shapes are the same."""
     branches = [body for body in node.scope.bodies if body.owner is node]
-    outputs = [[value if isinstance(value, str) else value.name for value in body.proto.output] for body in branches]
     if len(branches) != 2:
         return None
-    for names in zip(*outputs, strict=False):
+    for names in zip(*(body.output_names for body in branches), strict=False):
         one, other = (shapes.shape(body, name) for body, name in zip(branches, names, strict=True))
         if one is not None and other is not None and one != other:
             return _text(one), _text(other)
