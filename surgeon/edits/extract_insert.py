@@ -8,7 +8,8 @@ from surgeon.edits.extract import Extract
 from surgeon.edits.insert import Insert
 from surgeon.file.model_like import ModelLike
 from surgeon.file.save import ExternalDataMode
-from surgeon.pipeline.editing.edit_group import CheckMode, edit
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.editing.edit_group import CHECK_MODES, CheckMode, apply_edits
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.proof.check_options import CheckOptions
 
@@ -57,17 +58,8 @@ def extract(
         >>> report.outcome, report.nodes
         ('proved', (180, 73))
     """
-    return edit(
-        source,
-        Extract(_names(froms), _names(tos)),
-        output=output,
-        check=check,
-        require_proof=require_proof,
-        dry_run=dry_run,
-        external_data=external_data,
-        force=force,
-        options=options,
-    )
+    checks = Checks.named(check, CHECK_MODES, require_proof, options, dry_run=dry_run)
+    return apply_edits(source, [Extract(_names(froms), _names(tos))], checks, Saving(output, external_data, force))
 
 
 def insert(
@@ -121,17 +113,9 @@ def insert(
         >>> report.outcome, report.nodes
         ('proved', (180, 176))
     """
-    return edit(
-        source,
-        Insert(_names(froms), _names(tos), op, attributes=dict(attributes or {}), name=name),
-        output=output,
-        check=check,
-        require_proof=require_proof,
-        dry_run=dry_run,
-        external_data=external_data,
-        force=force,
-        options=options,
-    )
+    checks = Checks.named(check, CHECK_MODES, require_proof, options, dry_run=dry_run)
+    node = Insert(_names(froms), _names(tos), op, attributes=dict(attributes or {}), name=name)
+    return apply_edits(source, [node], checks, Saving(output, external_data, force))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -69,13 +69,18 @@ def edit(
     """
     wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
     checks = Checks.named(check, CHECK_MODES, require_proof, options, dry_run=dry_run)
+    return apply_edits(source, wanted, checks, Saving(output, external_data, force))
+
+
+def apply_edits(source: ModelLike, edits: Sequence[Edit], checks: Checks, saving: Saving) -> tuple[Any, EditReport]:
+    """As `edit`."""
     if checks.options.layers:
         raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
-    groups = edit_groups(wanted)
-    require_output(is_in_memory(source), output, dry_run)
+    groups = edit_groups(edits)
+    require_output(is_in_memory(source), saving.output, checks.dry_run)
     started, report = time.perf_counter(), groups[0].report
     try:
-        made, _ = run(source, groups, checks, Saving(output, external_data, force))
+        made, _ = run(source, groups, checks, saving)
     finally:
         report.seconds = time.perf_counter() - started
     return ModelAndReport((made, report))
