@@ -162,3 +162,19 @@ def test_a_transform_of_another_package(tmp_path):
         driver.run(tmp_path / "in.onnx", [RuleSet([relu_once]), Scale("y", 1.0)], Checks(), Saving(out))
     assert refused.value.step == 1
     assert files_in(tmp_path) == {"in.onnx"}
+
+
+def test_rules_edits_and_a_conversion_are_one_run(tmp_path, opened):
+    """The result is that of three runs; the source is opened once by the driver, and nothing is left between."""
+    from surgeon.precision.conversion import Convert
+    from surgeon.precision.convert_report import ConvertReport
+    from surgeon.precision.planning.node_dtypes import DtypeChange
+
+    change, out = DtypeChange(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16), tmp_path / "out.onnx"
+    conversion = Convert(change=change, report=ConvertReport("", "", change.names, max_error=1e-2))
+    _, reports = driver.run(MODEL, [*chain(), conversion], Checks(), Saving(out))
+    assert [report.outcome for report in reports] == ["proved"] * 4
+    assert opened["opened"].count(MODEL.name) == 1
+    assert files_in(tmp_path) == {"out.onnx"}
+    surgeon.convert(chained_by_hand(tmp_path), output=tmp_path / "fourth.onnx")
+    assert onnx.load(out) == onnx.load(tmp_path / "fourth.onnx")

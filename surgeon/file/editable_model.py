@@ -63,6 +63,10 @@ class EditableModel(Model):
         """Undo all changes of the skeleton."""
         self.__dict__.pop("skeleton", None)
 
+    def become(self, other: "EditableModel") -> None:
+        """Take over the changes of another editable model that began as the same model."""
+        self.__dict__.update(other.__dict__)
+
     def _copied(self) -> onnx.ModelProto:
         made = onnx.ModelProto()
         made.CopyFrom(self.before.skeleton)

@@ -154,20 +154,21 @@ class _Run:
     def _draft(self) -> ModelDraft:
         """A fresh draft of the model after the changes so far."""
         draft = ModelDraft(self.state.model)
+        draft.snapshot = self.state
         draft.runs = None if self.checks.is_off else TrialRuns(self.state, self.output, self.checks.options)
         return draft
 
     def _settle(self, draft: ModelDraft, claim: Claim, *, is_last: bool) -> Failure | None:
         """Establish a claim, and save the model if it is the last; the failure if the claim does not hold."""
+        after = Snapshot(draft, self.output, self.stack)
         if self.checks.dry_run:
-            return None
+            return self._establish(after, claim) if claim.runs_before else None
         if claim.prove is not None and self.checks.sites:
             failure = claim.prove(self.state)
             if failure is not None:
                 return failure
         if claim.confirm is not None:
             claim.confirm()
-        after = Snapshot(draft, self.output, self.stack)
         if not is_last:
             return self._establish(after, claim)
         with self.checks.timer.phase("write"):
@@ -217,6 +218,9 @@ class _Run:
         If sites can be blamed, a result that was compared and did not fail is loaded only if it may not have run.
         """
         checks, words, has_sites = self.checks, claim.words, claim.prove is not None
+        failure = claim.inspect(after) if claim.inspect is not None else None
+        if failure is not None:
+            return failure
         if not (has_sites and checks.is_off):
             complaint = structural_fault(self.state.model, after.opened)
             if complaint is not None and has_sites:
@@ -238,7 +242,7 @@ class _Run:
         if result is None or result.outcome is Outcome.PROVED:
             return Failure("", result=result)
         if result.outcome is Outcome.FAILED:
-            return Failure.of(result.reason, words.differs, result)
+            return Failure.of(result.reason or "it differs", words.differs, result)
         doubt = Failure.of(result.reason, words.doubted, result) if checks.require_proof else Failure("", result=result)
         return doubt._replace(is_doubt=True)
 

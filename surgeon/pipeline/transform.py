@@ -67,7 +67,7 @@ class Failure(NamedTuple):
     def of(cls, reason: str, how: str, result: CheckResult | None = None) -> Self:
         """A failure of the whole model.  how: how messages speak of it, as a clause."""
         found = cls(reason.rstrip("."), result=result)
-        return found._replace(message=f"{how}: {found.description}")
+        return found._replace(message=f"{how}: {found.description}" if how else found.description)
 
     @property
     def description(self) -> str:
@@ -118,6 +118,10 @@ class Claim:
     """Regions that `prove` proves one by one."""
     prove: Callable[[Snapshot], Failure | None] | None = None
     """Proves the sites that have no proof yet."""
+    inspect: Callable[[Snapshot], Failure | None] | None = None
+    """Examines the written result before all else."""
+    runs_before: bool = False
+    """Whether runs decide what is changed, so that a dry run makes them too."""
     confirm: Callable[[], None] | None = None
     """Raises if the change is not the expected one; called before the result is written."""
     less: "Callable[[Failure, ModelDraft], Claim | None] | None" = None

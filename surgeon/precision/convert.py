@@ -2,27 +2,28 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-import onnx
-import onnx_graphsurgeon as gs
-
-from surgeon.errors import RuleError, UsageError
-from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
-from surgeon.file.save import ExternalDataMode, OutputModel
-from surgeon.file.temporary_model import temporary_folder, temporary_path
+from surgeon.errors import CheckFailed, RuleError, UsageError
+from surgeon.file.model_like import ModelLike, is_in_memory
+from surgeon.file.save import ExternalDataMode
 from surgeon.ops.schemas.attribute_values import dtype_number
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.rewriting.rewrite import rewrite
-from surgeon.pipeline.rewriting.rule_set import Rules
-from surgeon.precision.conversion import Conversion, ConvertSettings
+from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.driver import run
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.rewriting.rollback import rollback_message
+from surgeon.pipeline.rewriting.rule_set import Rules, RuleSet
+from surgeon.pipeline.transform import Compound, Transform
+from surgeon.precision.conversion import Convert
 from surgeon.precision.convert_report import ConvertReport
 from surgeon.precision.kept_nodes.selectors import AUTO
 from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.precision.writing.conversion_candidates import Io
-from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
+from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_output
 from surgeon.result_base import ModelAndReport
 
 PAIRS = {
@@ -91,42 +92,48 @@ def convert(
         ('proved', 1)
     """
     change = _change(to, from_)
-    options = resolve_options(options)
-    options.require()
     require_check(check, CHECKS, require_proof)
+    word = "auto" if check == "model" else check
+    checks = Checks.named(word, ("auto", "none"), require_proof, options, dry_run=dry_run)
     require_output(is_in_memory(source), output, dry_run)
     if io not in ("keep", "convert"):
         raise UsageError(f"io={io!r} is unknown; choose keep or convert.")
     if not max_error > 0:
         raise UsageError(f"Outputs cannot move by {max_error:g} at most; give a number above 0, as in 0.01.")
-    settings = ConvertSettings(
+    report = ConvertReport("", "", change.names, max_error=max_error)
+    conversion = Convert(
         change=change,
         io=io,
         keep=(keep,) if isinstance(keep, str) else keep,
         max_error=max_error,
-        options=options,
-        output=resolve_output(output),
         provider=None if ep is None else resolve_provider("ort", ep),
         clamp=clamp,
-        check=check == "model",
-        require_proof=require_proof,
-        dry_run=dry_run,
-        data=external_data,
-        force=force,
+        output=resolve_output(output),
+        report=report,
     )
-    report = ConvertReport(model_name(source), str(output or ""), change.names, max_error=max_error)
-    report.checked = settings.check
+    rule_set = RuleSet(rules)
+    first: list[Transform | Compound] = [rule_set, _NothingRolledBack(rule_set.report)] if rules else []
     started = time.perf_counter()
     try:
-        with _fused(resolve_model(source), rules, settings, report) as original:
-            made = Conversion(settings, report).run(original)
+        made, _ = run(source, [*first, conversion], checks, Saving(output, external_data, force))
     finally:
+        report.rules = {name: count for name, count in rule_set.report.counts.items() if count}
         report.seconds = time.perf_counter() - started
-    if dry_run:
-        made = source
-    elif isinstance(source, gs.Graph):
-        made = gs.import_onnx(made)
     return ModelAndReport((made, report))
+
+
+@dataclass(frozen=True, slots=True)
+class _NothingRolledBack:
+    """Refuse to convert a model of which sites were rolled back."""
+
+    report: Report
+    """Report of the rules."""
+
+    def expand(self, draft: ModelDraft, checks: Checks) -> tuple[()]:
+        """No transforms.  Raises CheckFailed."""
+        if self.report.rolled_back:
+            raise CheckFailed(rollback_message(self.report), self.report)
+        return ()
 
 
 def _change(to: str, from_: str | None) -> DtypeChange:
@@ -141,31 +148,3 @@ def _change(to: str, from_: str | None) -> DtypeChange:
     if old not in map(dtype_number, known):
         raise UsageError(f"Nothing converts from {from_!r} to {to!r}; give one of {', '.join(known)}.")
     return DtypeChange(old, new)
-
-
-@contextmanager
-def _fused(
-    original: OutputModel, rules: Rules, settings: ConvertSettings, report: ConvertReport
-) -> Iterator[OutputModel]:
-    """The model after the rules; a model in a file lies beside the source."""
-    if not rules:
-        yield original
-        return
-    if isinstance(original, onnx.ModelProto):
-        made, rewritten = rewrite(original, rules, options=settings.options)
-        report.rules = _fired(rewritten)
-        yield made
-        return
-    with temporary_folder(original, settings.output) as (home, mode):
-        between = temporary_path(home, original)
-        try:
-            _, rewritten = rewrite(original, rules, output=between, external_data=mode, options=settings.options)
-            report.rules = _fired(rewritten)
-            yield between
-        finally:
-            for path in (between, between.with_name(f"{between.name}.data")):
-                path.unlink(missing_ok=True)
-
-
-def _fired(report: Any) -> dict[str, int]:
-    return {name: count for name, count in report.counts.items() if count}

@@ -1,8 +1,10 @@
 """The report of a conversion: nodes that keep their dtype and why, inserted Casts, errors of the outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from surgeon.proof.check_result import CheckResult
+from surgeon.proof.model.load_check import NEITHER
 from surgeon.result_base import JsonRecord, ResultBase
 from surgeon.text import format_beside_limit
 
@@ -143,6 +145,27 @@ class ConvertReport(JsonRecord, ResultBase):
     """Whether a file was written."""
     seconds: float = 0.0
     """Wall time."""
+
+    @property
+    def refused(self) -> str:
+        """Why ONNX Runtime loads neither the original nor the result: one of the notes."""
+        return next((note for note in self.told if note.startswith(NEITHER)), "")
+
+    @refused.setter
+    def refused(self, note: str) -> None:
+        if note:
+            self.say(note)
+
+    def record(self, found: CheckResult | None) -> None:
+        """Note the comparison, whose numbers are here already."""
+
+    def timed(self, seconds: Mapping[str, float]) -> None:
+        """Add the time of the conversion."""
+        self.seconds += sum(seconds.values())
+
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result is written."""
+        self.written = True
 
     def say(self, sentence: str) -> None:
         """Add a note, once."""

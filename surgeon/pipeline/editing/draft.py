@@ -16,6 +16,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traversal import nested_graphs, unique_name
 from surgeon.pipeline.editing.claim import ModelClaim
 from surgeon.pipeline.editing.trial_runs import TrialRuns
+from surgeon.pipeline.snapshot import Snapshot
 from surgeon.printed_commands import command
 from surgeon.shapes.algebra.size_expressions import Size, symbols
 from surgeon.shapes.constraints.input_dims import required_inputs
@@ -35,6 +36,7 @@ class ModelDraft(EditableModel):
         skeleton: The edited model without the payloads of large tensors; see `surgeon.file.editable_model`.
         claim: What the edited model claims about the model before.
         runs: Runs models, for an edit that has to choose between several results; None if nothing may run.
+        snapshot: The model before, for a transform that runs it.
         rewritten: An index of the model before, changed by rules; its changes are those of the skeleton.
     """
 
@@ -42,6 +44,7 @@ class ModelDraft(EditableModel):
         super().__init__(before)
         self.claim = ModelClaim()
         self.runs: TrialRuns | None = None
+        self.snapshot: Snapshot | None = None
         self.rewritten: Index | None = None
         self._index: Index | None = None
 

@@ -129,5 +129,5 @@ class CandidateBuilder:
         if self._model.path is None:
             yield patch.to_proto()
             return
-        with temporary_model(self._model, patch, self._output) as path:
+        with temporary_model(built.draft.source, patch, self._output) as path:
             yield path

@@ -17,6 +17,7 @@ from surgeon.text import join_first
 if TYPE_CHECKING:
     from surgeon.runtime.sessions.ort_session import Lack, SessionError
 
+NEITHER = "ONNX Runtime loads neither the original nor the result"
 LARGE = 1 << 26
 """Bytes of a file from which its large tensors are passed by reference instead of being read."""
 MAX_NODES = 100_000
@@ -65,7 +66,7 @@ def loading(
     why = _with_location(refused.message.rstrip("."), made)
     ways = ((original, optimised) for original in originals for optimised in (False, True))
     if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
-        note = f"ONNX Runtime loads neither the original nor the result: {why}"
+        note = f"{NEITHER}: {why}"
         return LoadAnswer(note="" if refused.lacks in tolerated and "kernel" in tolerated else note)
     if refused.lacks in tolerated:
         return LoadAnswer()
