@@ -12,7 +12,7 @@ import click
 import pytest
 
 from surgeon.cli.app import main
-from surgeon.cli.options import SECTIONS
+from surgeon.cli.options import SECTIONS, DerivedCommand
 from surgeon.diagnostics.target_check import checkable_targets
 from tests.test_startup import imported
 
@@ -22,7 +22,7 @@ LIBRARIES = {"onnx", "numpy", "onnxruntime", "onnx_graphsurgeon", "rich", "torch
 # One flag of two meanings: a cut and a dtype; an output to append to and a file; where a model runs and what is proved.
 OF_TWO_MEANINGS = {"--from", "--to", "--keep", "--name", "--output", "--jobs", "--ep", "--target", "--opset", "--with"}
 OF_TWO_MEANINGS |= {"--dtype"}
-CONTEXT = click.Context(main, info_name="surgeon")
+CONTEXT = click.Context(main, info_name="surgeon", **main.context_settings)
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -80,6 +80,15 @@ def test_every_option_says_something() -> None:
             assert item.help.strip().endswith("."), f"{name} {item.opts}: {item.help}"
             assert "`" not in item.help, f"{name} {item.opts}: {item.help}"
             assert "In Python" not in item.help, f"{name} {item.opts}: {item.help}"
+
+
+def test_every_command_begins_with_an_example() -> None:
+    """Behind its usage; the commands of a group have theirs."""
+    for name, found in commands():
+        if isinstance(found, DerivedCommand):
+            usage, _, rest = found.get_help(click.Context(found, info_name=name, parent=CONTEXT)).partition("\n\n")
+            assert usage.startswith("Usage: "), name
+            assert rest.startswith(f"Examples:\n  surgeon {name} "), name
 
 
 def test_the_targets_to_check_for_are_those_that_can_be_checked() -> None:

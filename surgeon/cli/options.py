@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, Sequence[tuple[str, str]]] = {
 MODELS = ("source", "original", "other", "first", "second")
 """Parameters that are models, whose names may be at fault."""
 
+_EXAMPLE = re.compile(r"\s*Example: (surgeon (?:.|\n(?!\n))*)")
 _IN_PYTHON = re.compile(r" *\bIn Python, .*?\.(?=\s|$)", re.DOTALL)
 
 
@@ -99,11 +100,21 @@ class DerivedOption(click.Option):
 
 
 class DerivedCommand(click.Command):
-    """A command whose help lists its options by section."""
+    """A command whose help begins with its examples, and lists its options by section."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the text."""
+        text = cleandoc(self.help or "")
+        with formatter.section("Examples"):
+            for example in _EXAMPLE.findall(text):
+                formatter.write_text(" ".join(example.split()))
+        with formatter.indentation():
+            formatter.write_paragraph()
+            formatter.write_text(_EXAMPLE.sub("", text))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""
-        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+        rows: dict[str, list[tuple[str, str]]] = {"Edits": [], **{title: [] for title in SECTIONS}}
         for item in self.get_params(ctx):
             record = item.get_help_record(ctx) if isinstance(item, click.Option) else None
             if record is not None:

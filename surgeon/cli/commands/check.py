@@ -21,9 +21,9 @@ def _checkable_targets() -> Sequence[str]:
 def check(source: str, target: str, report_path: str | None, as_json: bool, **settings: Any) -> None:
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
-    Faults of the graph itself are told too, all in one go.  Nothing is written.  The exit code is 1 where something
-    cannot run, and 2 where the runtime came to no word: it ended, or took too long or too much.  Example: surgeon check
-    model.onnx --target tensorrt
+    Faults of the graph itself are reported too.  Nothing is written.  Exit codes: 0 it runs, 1 something cannot run,
+    2 the runtime did not answer: it ended, or took too much time or memory.
+    Example: surgeon check model.onnx --target tensorrt
 
     Args:
         load: do not have the runtime itself read the model.

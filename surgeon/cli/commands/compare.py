@@ -13,9 +13,9 @@ from surgeon.cli.report_file import emit_result, require_report_path
 def compare(original: str, other: str, report_path: str | None, as_json: bool, **settings: Any) -> None:
     """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
 
-    What it has no kernel for runs by your Python implementation, if --custom-ops gives one.
-    Inputs are made to fit the graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or not
-    to be told, 2 bad input.
+    An op without a kernel runs by your Python implementation, if --custom-ops gives one.  Inputs are made to fit the
+    graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or unproved, 2 bad input.
+    Example: surgeon compare in.onnx out.onnx --compare-layers
     """
     from surgeon.proof.compare import compare as run
     from surgeon.runtime.processes.worker_pool import prefork_workers

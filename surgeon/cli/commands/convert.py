@@ -30,8 +30,8 @@ def convert(
 ) -> None:
     """Convert IN to another precision, the fewest nodes and Casts beside, and write OUT.
 
-    What half precision does not hold is found by runs of IN and kept, each node with its reason; the result is held
-    against IN.  IN and OUT may be the same file.  Example: surgeon convert in.onnx half.onnx --to float16
+    Nodes whose numbers half precision does not hold are found by runs of IN and kept, each with its reason; the result
+    is compared with IN.  IN and OUT may be the same file.  Example: surgeon convert in.onnx half.onnx --to float16
     """
     from surgeon.precision.convert import convert as run
 

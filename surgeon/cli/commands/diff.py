@@ -11,11 +11,11 @@ from surgeon.cli.report_file import emit_result, require_report_path
 def diff(first: str, second: str, report_path: str | None, as_json: bool) -> None:
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
-    Nodes are matched by what they are and what is around them, not by their names; what differs alike in many sites is
-    told once.  Nothing is run: whether both compute the same is for surgeon compare.  What models tell of themselves
-    (metadata, doc strings, producer, IR version) comes last and is no difference; what they state of the shapes of
-    inner tensors is not looked at.  Exit codes: 0 no difference but names and what is told, 1 a difference, 2 bad
-    input.  Example: surgeon diff before.onnx after.onnx
+    Nodes are matched by their ops and their neighbours, not by their names; equal differences at many sites are listed
+    once.  Nothing is run: surgeon compare says whether both compute the same.  Metadata, doc strings, producer and IR
+    version come last and do not count; declared shapes of inner tensors are not compared.  Exit codes: 0 no difference
+    that counts, 1 a difference, 2 bad input.
+    Example: surgeon diff before.onnx after.onnx
     """
     from surgeon.display.diff.diff_models import diff as run
 

@@ -26,8 +26,9 @@ def _options() -> tuple[click.Option, ...]:
     """An option for each installed edit."""
     from surgeon.edits.installed_edits import all_edits
 
-    return tuple(
-        DerivedOption(
+    options = []
+    for flag, kind in sorted(all_edits().items()):
+        option = DerivedOption(
             [f"--{flag}", f"edit_{flag.replace('-', '_')}"],
             metavar=kind.metavar or None,
             is_flag=not kind.metavar,
@@ -35,8 +36,9 @@ def _options() -> tuple[click.Option, ...]:
             expose_value=False,
             help=(kind.__doc__ or "").strip().partition("\n")[0],
         )
-        for flag, kind in sorted(all_edits().items())
-    )
+        option.section = "Edits"
+        options.append(option)
+    return tuple(options)
 
 
 class EditCommand(DerivedCommand):

@@ -19,9 +19,9 @@ def explain(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Say where rules nearly fire in MODEL, nearest misses first, what stands against it, and what would mend it.
+    """Say where rules nearly fire in MODEL, nearest misses first, what differs there, and what change would help.
 
-    Several rules are run together first, in memory: told is what they leave.  Nothing is written.
+    Several rules run together first, in memory; the misses are those of the model that they leave.  Nothing is written.
 
     Example: surgeon explain in.onnx --rules gelu
     """

@@ -6,7 +6,10 @@ from surgeon.cli.report_file import emit_result
 
 @derived_command("inspect", {"source": "MODEL"})
 def inspect(source: str, as_json: bool) -> None:
-    """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
+    """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read.
+
+    Example: surgeon inspect model.onnx --json
+    """
     from surgeon.targets.inspection.model_summary import inspect as look
 
     emit_result(look(source), None, as_json)

@@ -20,7 +20,7 @@ from surgeon.errors import UsageError
 def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
     """Write to OUT one model that computes what A does, and B with what A gives.
 
-    It is held against A and B, run one after the other under ONNX Runtime.
+    It is compared with A and B, run one after the other under ONNX Runtime.
     Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
 
     Args:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def rules(name: str | None, custom_ops: Sequence[str], prove: bool = False, targets: Sequence[str] = ()) -> None:
     """List the rules, or print the manual of those that NAME leads to, or prove them.
 
-    NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
-    is proved or left alone by the rule, and 1 where something fails or cannot be told.
+    NAME is as for --rules: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 if every form is
+    proved or not matched by the rule, and 1 if one fails or stays unproved.
+    Example: surgeon rules gelu --prove
 
     Args:
         prove: prove every pattern against every form, from the rule alone.

@@ -36,7 +36,7 @@ def run(
     A recipe is a TOML file; `surgeon record` writes one from a command line.
     Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4 --expect-same
 
-    With --over, the same is done to many models, each in a process of its own; the exit code is 1 where one is wrong.
+    With --over, the same is done to many models, each in its own process; the exit code is 1 where one is wrong.
     Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused --jobs 4 --resume
 
     Args:

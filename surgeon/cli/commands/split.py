@@ -16,7 +16,7 @@ from surgeon.errors import UsageError
 def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:
     """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.
 
-    The parts, one after the other, are held against IN under ONNX Runtime.
+    The parts, one after the other, are compared with IN under ONNX Runtime.
     Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
     """
     from surgeon.edits.merge_split.split import split as run

@@ -8,7 +8,10 @@ from surgeon.cli.report_file import run_and_report
 
 @derived_command("upgrade", {"source": "IN", "output": "OUT"}, without="proof_time jobs")
 def upgrade(source: str, output: str, opset: int, quiet: bool, **settings: Any) -> None:
-    """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
+    """Raise the opset of IN where no node would change its meaning, check the result, and write OUT.
+
+    Example: surgeon upgrade in.onnx out.onnx --opset 21
+    """
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 
     run_and_report(

@@ -7,11 +7,11 @@ from surgeon.cli.options import Spelling, derived_command
 
 @derived_command("view", {"source": "MODEL"}, without="model height", port=Spelling(type=click.IntRange(0, 65535)))
 def view(source: str, target: str, port: int = 0, no_browser: bool = False) -> None:
-    """Show MODEL folded by scopes and repeated blocks: open, search, look into nodes, see which rules fit
-    or nearly do.
+    """Show MODEL folded by scopes and repeated blocks: search, look into nodes, see which rules match or nearly do.
 
-    A server on the loopback address shows it to who knows the address that is printed, and changes nothing; Ctrl-C
-    ends it.  Example: surgeon view model.onnx
+    A server on the loopback address shows it to everybody who knows the printed address, and changes nothing; Ctrl-C
+    ends it.
+    Example: surgeon view model.onnx
 
     Args:
         port: the port of the loopback address, or 0 for any free one.
