@@ -243,8 +243,8 @@ def _kind(item: Declared) -> tuple[Any, bool]:
     }
     for name, member in kinds.items():
         match name, member:
-            case "Literal", ast.Subscript(slice=choices):
-                return click.Choice([one for one in _texts(choices) if one]), False
+            case "Literal", ast.Subscript(slice=ast.Tuple(choices)):
+                return click.Choice([text for text in map(ast.literal_eval, choices) if text]), False
             case (("Sequence" | "Iterable" | "tuple"), ast.Subscript(slice=of)):
                 kind, _ = _kind(item._replace(annotation=of.elts[0] if isinstance(of, ast.Tuple) else of))
                 return str if isinstance(kind, ParsedType) else kind, True
@@ -252,12 +252,6 @@ def _kind(item: Declared) -> tuple[Any, bool]:
         is_number = ast.unparse(kinds["Mapping"]).endswith(", int]")
         return NAMED_NUMBER if is_number else NAMED_SIZES, True
     return next((kind for kind in (bool, str, float, int) if kind.__name__ in kinds), str), False
-
-
-def _texts(choices: ast.expr) -> Sequence[str]:
-    """The values of a Literal."""
-    found = ast.literal_eval(choices)
-    return found if isinstance(found, tuple) else (found,)
 
 
 def _argument(name: str, metavar: str, spelled: Spelling | None) -> click.Argument:

@@ -1,16 +1,19 @@
 """The command `surgeon run`: runs a recipe."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from surgeon.cli.fleet_options import fleet_settings, run_fleet
+from surgeon.cli.fleet_options import (
+    OF_MANY_MODELS,
+    OF_ONE_MODEL,
+    require_many_models,
+    require_one_model,
+    run_fleet,
+)
 from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
-
-if TYPE_CHECKING:
-    from surgeon.proof.check_options import CheckOptions
 
 
 @derived_command(
@@ -24,10 +27,8 @@ def run(
     recipe: str,
     source: str | None,
     output: str | None,
-    variables: dict[str, Any],
     report_path: str | None,
     quiet: bool,
-    options: "CheckOptions",
     over: Sequence[str] = (),
     **settings: Any,
 ) -> None:
@@ -46,16 +47,15 @@ def run(
         jobs: number of models to work on at once, here.
         to: the folder or the store for the results of --over, each named as its model.
     """
-    fleet = fleet_settings(settings, recipe=recipe, over=over, source=source, output=output)
-    if fleet is not None:
-        settings |= {"variables": variables, "options": options}
-        run_fleet(recipe, fleet, settings, report_path=report_path, quiet=quiet)
+    shown = {"report_path": report_path, "quiet": quiet}
+    if over:
+        require_many_models(source, settings)
+        run_fleet(
+            recipe, over, **{name: value for name, value in settings.items() if name not in OF_ONE_MODEL}, **shown
+        )
         return
     from surgeon.automation.recipes.run_recipe import run as run_recipe
 
-    run_and_report(
-        lambda _: run_recipe(recipe, source, output, variables=variables, options=options, **settings),
-        (str(source), str(output)),
-        report_path=report_path,
-        quiet=quiet,
-    )
+    require_one_model(recipe, source, output, settings)
+    known = {name: value for name, value in settings.items() if name not in OF_MANY_MODELS}
+    run_and_report(lambda _: run_recipe(recipe, source, output, **known), (str(source), str(output)), **shown)
