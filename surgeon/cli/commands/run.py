@@ -47,12 +47,11 @@ def run(
         jobs: number of models to work on at once, here.
         to: the folder or the store for the results of --over, each named as its model.
     """
-    shown = {"report_path": report_path, "quiet": quiet}
+    shown: dict[str, Any] = {"report_path": report_path, "quiet": quiet}
     if over:
         require_many_models(source, settings)
-        run_fleet(
-            recipe, over, **{name: value for name, value in settings.items() if name not in OF_ONE_MODEL}, **shown
-        )
+        known = {name: value for name, value in settings.items() if name not in OF_ONE_MODEL}
+        run_fleet(recipe, over, **known, **shown)
         return
     from surgeon.automation.recipes.run_recipe import run as run_recipe
 
