@@ -20,7 +20,7 @@ from surgeon.pipeline.acceptance.kernel_support import (
     supported_before,
     violated_limit,
 )
-from surgeon.pipeline.acceptance.replacement_cache import ReplacementCache
+from surgeon.pipeline.acceptance.replacement_cache import Decision, Refusal, ReplacementCache
 from surgeon.printed_commands import command, upgrade_to
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
@@ -100,14 +100,8 @@ class MatchAcceptance:
         A replacement that the target does not run is accepted only if its provider has no kernels for the match
         either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.
         """
-        known = None if match.template is None else self.cache.known(match)
-        if known is not None:
-            return known
         try:
-            fragment = self._build(rule, plan, compiled, match)
-            if match.template is not None and self._depends_on_facts(plan, fragment):
-                self.cache.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
-            return fragment
+            return self._build(rule, plan, compiled, match)
         except MatchDeclined as declined:
             fragments = [declined.fragment]
             for form in plan.others if declined.is_of_form else ():
@@ -122,39 +116,58 @@ class MatchAcceptance:
                 raise
             return best  # nothing is lost: the match cannot run either
 
-    def _depends_on_facts(self, plan: RulePlan, fragment: Replacement) -> bool:
-        """Whether equal matches with equal facts may share a replacement."""
-        (output, *others), limits = fragment.outputs, self.limits
-        is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
-        is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
-        return not (plan.lacking or is_held or is_limited)
-
     def _build(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """The replacement by the form of a plan.  Raises as `replacement`."""
+        alike = self.cache.site_class(plan, compiled, match)
+        decision = self.cache.known(alike, match)
+        if alike.is_settled and isinstance(decision, tuple) and decision[0] is not None:
+            return decision[0]
         match.asked_last = None
+        if not self.runs(rule):
+            raise MatchDeclined(_finding("target", compiled, match, provider_mismatch(rule)))
+        if rule.dtypes and match.outputs:
+            _require_dtype(rule, compiled, match)
+        if plan.lacking and is_supported_now(self.target, self.provider, self.limits, match):
+            raise MatchDeclined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
+        if decision is None:
+            decision = self._decide(rule, plan, compiled, match)
+            self.cache.keep(alike, match, decision)
+        if isinstance(decision, Refusal):
+            match.asked_last = decision.asked_last
+            finding = _finding(decision.kind, compiled, match, decision.why)
+            raise MatchDeclined(finding, is_of_form=decision.is_of_form)
+        fragment, lacking = decision
+        if fragment is None:
+            raise self._opset_too_old(match, plan.needs or 0)
+        try:
+            self.splicer.require_writable(match, fragment)
+        except ConditionFailed as refusal:
+            raise MatchDeclined(_finding("target", compiled, match, str(refusal)), is_of_form=True) from refusal
+        if lacking is not None:
+            raise self._no_kernel(rule, plan, match, lacking=lacking, fragment=fragment)
+        beyond = None if self.limits is None else violated_limit(self.limits, match, fragment)
+        if beyond is not None:
+            raise self._beyond_limit(match, *beyond, fragment)
+        alike.is_settled = not plan.lacking and self.limits is None and fragment.fits_anywhere
+        return fragment
+
+    def _decide(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Decision:
+        """What the rule's functions and the schemas say of a match; the same for equal matches with equal facts."""
         step: FailureKind = "condition"
         fragment: Replacement | None = None
         is_of_form = False
+        match.inspected = match.asked_dtype = match.asked_shape = False
         try:
-            if not self.runs(rule):
-                raise MatchDeclined(_finding("target", compiled, match, provider_mismatch(rule)))
-            _require_dtype(rule, compiled, match)
             _require_opset(compiled, match)
-            if plan.lacking and is_supported_now(self.target, self.provider, self.limits, match):
-                raise MatchDeclined(
-                    _finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is")
-                )
             match.require_claims()
             for condition in plan.conditions:
-                self.cache.require(condition, compiled, match)
+                self.cache.require(condition, match)
             if plan.needs is not None:
-                raise self._opset_too_old(match, plan.needs)
+                return None, None
             is_of_form = True
-            fragment = self.cache.build(plan, compiled, match)
+            fragment = self.cache.build(plan.form.function, match)
             step = "schema"
-            lacking = self.cache.require_valid(match, fragment)
-            step = "target"
-            self.splicer.require_writable(match, fragment)
+            return fragment, self.cache.require_valid(match, fragment)
         except OpsetError as error:
             needs = error.needs if match.scope.function is None else None
             change = f"raise the opset: {upgrade_to(needs)}" if needs else ""
@@ -164,7 +177,7 @@ class MatchAcceptance:
         except ConditionFailed as refusal:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
-            raise MatchDeclined(_finding(step, compiled, match, str(refusal)), is_of_form=is_of_form) from refusal
+            return Refusal(step, str(refusal), match.asked_last, is_of_form)
         except RuleError as error:
             raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
         except (MatchDeclined, SurgeonError):
@@ -173,12 +186,6 @@ class MatchAcceptance:
             raise RewriteError(
                 f"{describe_rule_error(rule, error)} at node {match.root.label!r}; mend the rule."
             ) from error
-        if lacking is not None:
-            raise self._no_kernel(rule, plan, match, lacking=lacking, fragment=fragment)
-        beyond = None if self.limits is None else violated_limit(self.limits, match, fragment)
-        if beyond is not None:
-            raise self._beyond_limit(match, *beyond, fragment)
-        return fragment
 
     def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:
         """A limit of the target excludes a node of the replacement."""
@@ -262,8 +269,6 @@ def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: st
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
     """Raise MatchDeclined if the rule is not for the dtype of the first output of a match."""
-    if not rule.dtypes or not match.outputs:
-        return
     name = match.outputs[0]
     dtype = shapes_of(match.index).dtype(match.scope, name)
     found = "unknown" if dtype is None else dtype_name(dtype)

@@ -1,8 +1,9 @@
-"""Caches conditions and replacements for matches with equal bindings, dtypes and shapes."""
+"""Caches what a rule decides about matches of equal structure, bindings, dtypes and shapes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import count
 from typing import Any, TypeVar
 
 import onnx
@@ -10,12 +11,14 @@ import onnx
 from surgeon.errors import ConditionFailed, RuleError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
+from surgeon.ir.structure import Structure
 from surgeon.ops.schemas import dtype_number, infer_output_dtypes, schema
 from surgeon.ops.schemas.node_check import check_node
 from surgeon.pipeline.acceptance.kernel_support import MissingKernel, missing_kernel
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
+from surgeon.rules.mismatches.mismatch import FailureKind
 from surgeon.rules.replacing.replacement import Replacement, TensorRef
 from surgeon.rules.replacing.replacement_builder import build_replacement
 from surgeon.rules.replacing.rule_functions import run_condition
@@ -27,28 +30,51 @@ from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.target_registry import Provider
 
 T = TypeVar("T")
-NOTHING, DTYPES, SHAPES = range(3)
+DTYPES, SHAPES = range(2)
 PLAIN = (bool, int, float, str, type(None))
 
 
-@dataclass(slots=True)
-class _CachedResults:
-    """Cached results of a function of a rule, by the facts that it read.
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal of a rule as a fact: it holds for all sites of one class; a report words it for one of them."""
 
-    If the function reads more facts than before, earlier results are ignored.
+    kind: FailureKind
+    """What refused: a condition, a schema, or an opset."""
+    why: str
+    """The reason."""
+    asked_last: tuple[str, tuple[str, int]] | None
+    """The property of a capture that was read last."""
+    is_of_form: bool
+    """Whether another form of the rule might be accepted."""
+
+
+Decision = Refusal | tuple[Replacement | None, MissingKernel | None]
+"""What a rule's functions and the schemas say of a match: a refusal, or a replacement and a node without a kernel.
+
+The replacement is None if the conditions hold and the form of the rule needs a newer opset.
+"""
+
+
+@dataclass(slots=True)
+class SiteClass:
+    """Matches of one pattern with the same nodes, wiring and bindings, and what one form of a rule decides about them.
+
+    If the rule reads more facts than before, earlier decisions are ignored.
     """
 
-    asks: int = NOTHING
-    """Most facts that any call read: NOTHING, DTYPES or SHAPES."""
-    by_facts: dict[Any, Any] = field(default_factory=dict)
-    """Results by those facts."""
+    asks: int = DTYPES
+    """Most facts that any decision read: DTYPES or SHAPES."""
+    decisions: dict[Hashable, Decision] = field(default_factory=dict)
+    """Decisions by those facts."""
+    is_settled: bool = False
+    """Whether nothing but these decisions can refuse a match: no limit of the target, and nothing around the match."""
 
 
 class ReplacementCache:
-    """The replacements of one run.
+    """The decisions about the matches of one run.
 
-    Matches share the result of a rule's function if they bind the same numbers and have the same dtypes and shapes, as
-    far as the function reads these.  A function that reads more, such as the values of a weight, is not cached.
+    Matches share a decision if they are of one class and have the same dtypes and shapes, as far as the rule reads
+    these.  A decision for which the rule read more, such as the values of a weight, is not kept.
     """
 
     def __init__(
@@ -63,10 +89,9 @@ class ReplacementCache:
         loader: provider that must load the replacements if `provider` is None, at least by their function bodies.
         """
         self._index, self._provider, self._among, self._loader = index, provider, among, loader
-        self._by_function: dict[Any, _CachedResults] = {}
-        self._by_template: dict[object, _CachedResults] = {}  # by the template of a match
+        self._structure = index.cached_analysis(Structure, Structure)
+        self._classes: dict[Hashable, SiteClass] = {}
         self._unsupported_by_nodes: dict[Any, MissingKernel | None] = {}
-        self._checked: dict[Any, tuple[Replacement, MissingKernel | None]] = {}  # keeps alive the ids in its keys
 
     @cached_property
     def _shapes(self) -> ShapeInference:
@@ -76,53 +101,61 @@ class ReplacementCache:
     def _shapes_by_call(self) -> ShapesByCall:
         return ShapesByCall(self._index, self._shapes)
 
-    def known(self, match: Match) -> Replacement | None:
-        """The replacement of an earlier match of the same template and facts; None without one."""
-        said = self._by_template.get(match.template)
-        found: Replacement | None = (
-            None if said is None else said.by_facts.get(self._facts_and_dtypes(match, said.asks))
-        )
+    def site_class(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> SiteClass:
+        """The class of a match for a form of a rule: that of its template, else by its nodes and bindings."""
+        template, form = match.template, plan.form.function
+        key = self._class_key(plan, compiled, match) if template is None else (form, template)
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = SiteClass()
         return found
 
-    def keep(
-        self, functions: Sequence[Callable[..., Any]], compiled: CompiledPattern, match: Match, fragment: Replacement
-    ) -> None:
-        """Keep the replacement for the matches of a template, unless a function of the rule reads more than facts."""
-        asks = NOTHING
-        for function in functions:
-            said = self._by_function.get(self._kind(function, compiled, match))
-            if said is None or self._facts(match, said.asks) not in said.by_facts:
-                return
-            asks = max(asks, said.asks)
-        if not compiled.pattern.claims and compiled.pattern.captures_class is None:
-            alike = self._by_template.setdefault(match.template, _CachedResults())
-            alike.asks = max(alike.asks, asks)
-            alike.by_facts[self._facts_and_dtypes(match, alike.asks)] = fragment
+    def _class_key(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Hashable:
+        nodes = (*match.nodes, *match.kept)
+        names = [name for node in nodes for name in (*node.inputs, *node.outputs)]
+        kinds = len(match.nodes), *map(self._structure.stated, nodes)
+        number, names_in_order = self._structure.form(kinds, (*names, *match.outputs))
+        places = dict(zip(names_in_order, count(), strict=False))
+        bound = tuple([(name, _binding_key(held, places)) for name, held in match.bound.items()])
+        rule = plan.form.function, *plan.conditions, plan.needs
+        return rule, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), number, bound
 
-    def _facts_and_dtypes(self, match: Match, asks: int) -> tuple[Any, ...]:
-        """The facts of the captures, and the dtypes of captures and outputs, which the schema check needs."""
-        made = [self._shapes.dtype(match.scope, name) for name in match.outputs]
-        return (*made, *self._facts(match, max(asks, DTYPES)))
+    def known(self, kind: SiteClass, match: Match) -> Decision | None:
+        """The decision about an earlier match of this class with the same facts; None without one."""
+        return kind.decisions.get(self._facts(match, kind.asks)) if kind.decisions else None
 
-    def require(self, condition: Callable[..., Any], compiled: CompiledPattern, match: Match) -> None:
-        """Check a condition of a rule.  Raises ConditionFailed if it does not hold."""
-        why = self._cached(condition, compiled, match, lambda: self._refusal(condition, match))
-        if why is not None:
-            raise ConditionFailed(why)
+    def keep(self, kind: SiteClass, match: Match, decision: Decision) -> None:
+        """Keep a decision, unless the rule read more than facts."""
+        if not match.inspected and all(map(_is_plain, match.bound.values())):
+            kind.asks = max(kind.asks, SHAPES if match.asked_shape else DTYPES)
+            kind.decisions[self._facts(match, kind.asks)] = decision
 
-    def build(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
+    def _facts(self, match: Match, asks: int) -> Hashable:
+        """The dtypes of the outputs, and the facts of the captured tensors.  asks: DTYPES or SHAPES."""
+        scope, names = match.scope, list[str]()
+        for held in match.bound.values():
+            if isinstance(held, str):
+                names.append(held)
+            elif isinstance(held, VariadicBinding):
+                names += held
+        found: list[Hashable] = [self._shapes.dtype(scope, name) for name in match.outputs]
+        for shapes in (self._shapes, *self._calls(match)):
+            ask = shapes.facts if asks == SHAPES else shapes.dtype
+            found += [ask(scope, name) for name in names]
+        return tuple(found)
+
+    def require(self, condition: Callable[..., Any], match: Match) -> None:
+        """Check a condition of a rule, in a local function for each of its calls.  Raises ConditionFailed if it does
+        not hold.
+        """
+        self._in_each_call(match, partial(run_condition, condition))
+
+    def build(self, function: Callable[..., Any], match: Match) -> Replacement:
         """The replacement of a match.  Raises what the rule's code raises, such as ConditionFailed.
 
         In a local function all calls share the replacement; if the rule refuses one of them, it is refused.
         """
-        function = plan.form.function
-        return self._cached(
-            function, compiled, match, lambda: self._in_each_call(match, partial(build_replacement, function))[0]
-        )
-
-    def _refusal(self, condition: Callable[..., Any], match: Match) -> str | None:
-        """Why a condition refuses a match, in a local function for any of its calls; None if it does not."""
-        return next(filter(None, self._in_each_call(match, partial(_refused, condition))), None)
+        return self._in_each_call(match, partial(build_replacement, function))[0]
 
     def _in_each_call(self, match: Match, ask: Callable[[Match], T]) -> list[T]:
         """The results of a function for a match: first for any call of its local function, then for each call."""
@@ -137,44 +170,9 @@ class ReplacementCache:
 
     def _calls(self, match: Match) -> list[ShapeInference]:
         """Shapes in each call of the local function that contains a match; empty outside functions."""
-        return [] if match.scope.function is None else self._shapes_by_call.for_scope(match.scope)
-
-    def _cached(
-        self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]
-    ) -> T:
-        """The result of a rule's function for a match; it is called only if no equal match is cached."""
-        kind = self._kind(function, compiled, match)
-        said = self._by_function.get(kind)
-        known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
-        if known is not None:
-            match.asked_last = known[1] or match.asked_last
-            found: T = known[0]
-            return found
-        before, match.asked_last = match.asked_last, None
-        match.inspected = match.asked_dtype = match.asked_shape = False
-        try:
-            found = call()
-        finally:
-            asked, match.asked_last = match.asked_last, match.asked_last or before
-        if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
-            said = self._by_function.setdefault(kind, _CachedResults())
-            said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
-            said.by_facts[self._facts(match, said.asks)] = found, asked
-        return found
-
-    def _kind(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match) -> tuple[Any, ...]:
-        """The cache key of a call, apart from the facts that the function may read."""
-        bound = tuple([(name, _binding_key(held)) for name, held in match.bound.items()])
-        return function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound
-
-    def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
-        """The facts of the captured tensors.  asks: NOTHING, DTYPES or SHAPES."""
-        if asks == NOTHING:
-            return ()
-        held = [item if isinstance(item, VariadicBinding) else (item,) for item in match.bound.values()]
-        names = [name for items in held for name in items if isinstance(name, str)]
-        seen = [shapes.facts if asks == SHAPES else shapes.dtype for shapes in (self._shapes, *self._calls(match))]
-        return tuple([ask(match.scope, name) for ask in seen for name in names])
+        scope = match.scope
+        is_outside = scope.parent is None and not scope.is_function  # quicker to see than that of a body
+        return [] if is_outside or scope.function is None else self._shapes_by_call.for_scope(scope)
 
     def require_valid(self, match: Match, fragment: Replacement) -> MissingKernel | None:
         """Check a replacement against schemas before anything is edited.
@@ -190,9 +188,6 @@ class ReplacementCache:
         scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
         made = tuple([shapes.dtype(scope, name) for name in match.outputs])
-        key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
-        if key in self._checked:
-            return self._checked[key][1]
         known = {str(TensorRef("capture", key)): dtype for key, dtype in dtypes.items()}
         for place, constant in enumerate(fragment.constants):
             if constant.like is None and constant.values.dtype.kind != "S":
@@ -207,9 +202,7 @@ class ReplacementCache:
                 _refuse_invalid_rule(node, scope.function is not None)
                 raise ConditionFailed(f"what would be written breaks its schema: {complaints[0]}")
             infer_output_dtypes(node, opset, known)
-        lacking = self._unsupported(fragment, nodes, known, scope)
-        self._checked[key] = fragment, lacking
-        return lacking
+        return self._unsupported(fragment, nodes, known, scope)
 
     def _unsupported(
         self, fragment: Replacement, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
@@ -229,20 +222,13 @@ class ReplacementCache:
         return self._unsupported_by_nodes[key]
 
 
-def _refused(condition: Callable[..., Any], match: Match) -> str | None:
-    """Why a condition refuses a match; None if it does not."""
-    try:
-        run_condition(condition, match)
-    except ConditionFailed as refusal:
-        return str(refusal)
-    return None
-
-
-def _binding_key(held: Any) -> Any:
-    """A binding as a cache key, without names of tensors."""
+def _binding_key(held: Any, places: Mapping[str, int]) -> Hashable:
+    """A binding as a cache key, tensors by their places in the class."""
     if isinstance(held, str):
-        return ""
-    return len(held) if isinstance(held, VariadicBinding) else repr(held)
+        return places.get(held, "")
+    if isinstance(held, VariadicBinding):
+        return tuple([places.get(name, "") for name in held])
+    return repr(held)
 
 
 def _is_plain(held: Any) -> bool:
