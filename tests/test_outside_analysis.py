@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from surgeon.ir.edges import Tensor
+from surgeon.ir.index import Index
 from surgeon.testing import parse
 from tests.outside import analysis
 
@@ -41,3 +43,39 @@ def test_it_is_short_and_stands_outside():
     assert len(source.splitlines()) < 60
     engine = Path(analysis.__file__).parents[2] / "surgeon"
     assert not any("NeededInputs" in path.read_text(encoding="utf-8") for path in engine.rglob("*.py"))
+
+
+def chain(length):
+    """A chain of that many nodes, and the last tensor."""
+    nodes = " ".join(f"t{place + 1} = Neg(t{place})" for place in range(length))
+    return Index.over(parse(f"{HEAD} g (float[2] t0) => (float[2] t{length}) {{ {nodes} }}")), f"t{length}"
+
+
+class Counted(analysis.NeededInputs):
+    """The analysis, with the number of equations that it solves."""
+
+    def __init__(self, index):
+        super().__init__(index)
+        self.solved = 0
+
+    def equation(self, tensor, fact):
+        self.solved += 1
+        return super().equation(tensor, fact)
+
+
+def test_a_long_chain_is_solved_twice_and_once_only():
+    """Each tensor waits for the one before it, and what is known is not solved again."""
+    index, last = chain(3000)
+    needed = Counted(index)
+    assert needed[Tensor(index.main, last)] == {"t0"}
+    assert needed.solved == 2 * 3000 + 1
+    assert needed[Tensor(index.main, "t1500")] == {"t0"}
+    assert needed.solved == 2 * 3000 + 1
+
+
+def test_beyond_the_limit_is_what_the_analysis_says():
+    index, last = chain(50)
+    needed = Counted(index)
+    needed._most, needed._beyond = 10, frozenset(("anything",))
+    assert needed[Tensor(index.main, last)] == {"anything"}
+    assert len(needed.path([Tensor(index.main, last)], bool)) == 10
