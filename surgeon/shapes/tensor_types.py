@@ -192,7 +192,8 @@ class NodeView:
 
     def facts(self, position: int) -> TensorType:
         """The type of an input; unknown for an omitted one."""
-        return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
+        name = self.inputs[position] if position < len(self.inputs) else ""
+        return self._evaluator.need_facts(self.scope, name) if name else UNKNOWN
 
     def producer(self, position: int) -> "NodeView | None":
         """The producer of an input; None without one."""
@@ -219,7 +220,8 @@ class NodeView:
 
     def value(self, position: int) -> ValueArray | None:
         """The value of an input: elements are sizes, bools, ratios of sizes, or None for one that is unknown."""
-        return self._evaluator.need_value(self.scope, self.inputs[position]) if self.has(position) else None
+        name = self.inputs[position] if position < len(self.inputs) else ""
+        return self._evaluator.need_value(self.scope, name) if name else None
 
     def sizes(self, position: int) -> list[Size] | None:
         """All elements of an input in order; None if one is unknown."""

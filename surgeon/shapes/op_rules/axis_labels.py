@@ -5,11 +5,12 @@ of an input an axis of the output comes, and the shape of the output.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.op_rules.broadcasting import broadcast_size
+from surgeon.shapes.op_rules.broadcasting import broadcast_size, more_specific_size
 from surgeon.shapes.tensor_types import (
     CannotInfer,
     NodeView,
@@ -54,7 +55,7 @@ class AxisLabels(NamedTuple):
         """The axes of the inputs by label, without those of size 1 that are broadcast."""
         found: dict[Hashable, list[Axis]] = {}
         for position, labels in self.inputs.items():
-            shape = view.shape(position) or ()
+            shape = view.facts(position).shape or ()
             require(len(shape) == len(labels))
             for axis, (label, size) in enumerate(zip(labels, shape, strict=True)):
                 axes = [] if label is None else found.setdefault(label, [])
@@ -79,7 +80,7 @@ class AxisLabels(NamedTuple):
         sizes: dict[Hashable, Size] = {}
         for label, axes in self.axes(view):
             of_axes = [axis.size for axis in axes]
-            size = broadcast_size(of_axes) if label in self.broadcast else of_axes[0]
+            size = broadcast_size(of_axes) if label in self.broadcast else reduce(more_specific_size, of_axes)
             sizes[label] = 1 if size is None else size
         total: Size = 0 if self.joined else 1
         for label in self.joined:
@@ -102,9 +103,10 @@ def shaped(rule: LabelRule, dtype: Callable[[NodeView], int | None] = lambda sit
 
 def rank(view: NodeView, position: int) -> int:
     """The rank of an input; raises CannotInfer if it is unknown."""
-    shape = view.shape(position)
-    require(shape is not None)
-    return len(shape or ())
+    shape = view.facts(position).shape
+    if shape is None:
+        raise CannotInfer("the rank is unknown")
+    return len(shape)
 
 
 def axis_of(view: NodeView, default: int, extra: int = 0) -> int:

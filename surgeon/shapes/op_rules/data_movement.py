@@ -13,7 +13,7 @@ from surgeon.shapes.op_rules.axis_labels import (
     shaped,
     unrelated,
 )
-from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
+from surgeon.shapes.op_rules.broadcasting import broadcast
 from surgeon.shapes.tensor_types import (
     NodeView,
     PartialShape,
@@ -79,32 +79,6 @@ def _squeeze(site: NodeView) -> Sequence[TensorType]:
         return [TensorType(dtype, _squeezed_axes(site).output_shape(site))]
     require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))  # those of size 1 go
     return [TensorType(dtype, tuple(size for size in shape if size != 1))]
-
-
-def _concat(site: NodeView) -> Sequence[TensorType]:
-    return _joined(site, range(len(site.inputs)))
-
-
-def _quantized_concat(site: NodeView) -> Sequence[TensorType]:
-    """The scale and the zero point of the result, then each part with its own."""
-    return _joined(site, range(2, len(site.inputs), 3))
-
-
-def _joined(site: NodeView, positions: Sequence[int]) -> Sequence[TensorType]:
-    found = [site.facts(position) for position in positions]
-    dtype = next((facts.dtype for facts in found if facts.dtype), None)
-    shapes = [facts.shape for facts in found if facts.shape is not None]
-    if not shapes or len(shapes) < len(found):
-        return [TensorType(dtype, None)]
-    axis = normalize_axis(site.attribute("axis", 1 if site.opset < 4 else 0), len(shapes[0]))
-    merged = list(shapes[0])
-    for shape in shapes[1:]:
-        require(len(shape) == len(merged))
-        merged = [
-            a + b if at == axis else more_specific_size(a, b)
-            for at, (a, b) in enumerate(zip(merged, shape, strict=True))
-        ]
-    return [TensorType(dtype, tuple(merged))]
 
 
 def split_sizes(site: NodeView, whole: Size, count: int) -> list[Size | None]:
@@ -199,16 +173,23 @@ def _squeezed_axes(view: NodeView) -> AxisLabels:
     return AxisLabels({0: axes}, [axis for axis in axes if axis not in places])
 
 
-def _joined_axes(view: NodeView) -> AxisLabels:
+def _joined_axes(view: NodeView, inputs: slice = slice(None)) -> AxisLabels:
     """One axis is put together from parts, all others are equal."""
-    axis, axes = axis_of(view, 1 if view.opset < 4 else 0), range(rank(view, 0))
-    places = [place for place in range(len(view.inputs)) if view.shape(place) is not None]
-    require(all(rank(view, place) == len(axes) for place in places))
+    every = range(len(view.inputs))[inputs]
+    places = [place for place in every if view.shape(place) is not None]
+    require(bool(places) and len({rank(view, place) for place in places}) == 1)
+    axes = range(rank(view, places[0]))
+    axis = normalize_axis(view.attribute("axis", 1 if view.opset < 4 else 0), len(axes))
     parts = {place: ("part", place) for place in places}
     labels = {place: [*axes[:axis], part, *axes[axis + 1 :]] for place, part in parts.items()}
     output = [None if place == axis else place for place in axes]
-    is_known = len(places) == len(view.inputs)
+    is_known = len(places) == len(every)
     return AxisLabels(labels, output if is_known else None, mixed=[*parts.values()], joined=[*parts.values()])
+
+
+def _quantized_parts(view: NodeView) -> AxisLabels:
+    """The scale and the zero point of the result, then each part with its own."""
+    return _joined_axes(view, slice(2, None, 3))
 
 
 def _split_axes(view: NodeView) -> AxisLabels:
@@ -249,8 +230,8 @@ RULES: dict[str, Rule] = {
     "Transpose": shaped(_transposed_axes),
     "Squeeze": _squeeze,
     "Unsqueeze": shaped(_unsqueezed_axes),
-    "Concat": _concat,
-    "com.microsoft::QLinearConcat": _quantized_concat,
+    "Concat": shaped(_joined_axes, lambda site: next(filter(None, map(site.dtype, range(len(site.inputs)))), None)),
+    "com.microsoft::QLinearConcat": shaped(_quantized_parts, lambda site: site.dtype(2)),
     "Split": _split,
     "Expand": _expand,
     "Tile": _tile,

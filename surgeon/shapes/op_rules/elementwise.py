@@ -10,10 +10,10 @@ from surgeon.shapes.op_rules.axis_labels import (
     combining,
     per_sample,
     rank,
+    shaped,
     unknown,
 )
-from surgeon.shapes.op_rules.broadcasting import broadcast
-from surgeon.shapes.tensor_types import BOOL, NodeView, PartialShape, PartialType, Rule, TensorType, normalize_axis
+from surgeon.shapes.tensor_types import BOOL, NodeView, PartialType, Rule, TensorType, normalize_axis
 
 
 def _unary(site: NodeView) -> Sequence[TensorType]:
@@ -24,38 +24,25 @@ def _test(site: NodeView) -> Sequence[TensorType]:
     return [TensorType(BOOL, site.shape(0))]
 
 
-def together(site: NodeView, positions: Sequence[int]) -> PartialShape | None:
-    """The shape to which some inputs broadcast; None where a rank is unknown."""
-    shapes = [site.shape(position) for position in positions if site.has(position)]
-    given = [shape for shape in shapes if shape is not None]
-    return broadcast(*given) if len(given) == len(shapes) else None
+def aligned(view: NodeView) -> AxisLabels:
+    """Axes that broadcast, counted from their ends."""
+    shapes = {place: view.facts(place).shape for place, name in enumerate(view.inputs) if name}
+    labels = {place: range(-len(shape), 0) for place, shape in shapes.items() if shape is not None}
+    every = range(-max(map(len, labels.values()), default=0), 0)
+    return AxisLabels(labels, every if len(labels) == len(shapes) else None, broadcast=every)
 
 
-def _broadcasting(site: NodeView) -> Sequence[PartialType]:
+def _broadcasting(site: NodeView) -> Sequence[TensorType | PartialType]:
     dtype = next((found for found in map(site.dtype, range(len(site.inputs))) if found), None)
     if site.node.op == "Pow":
         dtype = site.dtype(0)
     if site.opset < 7:
-        return [PartialType(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
-    return [PartialType(dtype, together(site, range(len(site.inputs))))]
+        return [TensorType(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
+    return shaped(aligned, lambda _: dtype)(site)
 
 
-def _comparing(site: NodeView) -> Sequence[PartialType]:
-    return [PartialType(BOOL, site.shape(0) if site.opset < 7 else together(site, (0, 1)))]
-
-
-def _quantized_broadcasting(site: NodeView) -> Sequence[PartialType]:
-    """Each operand is followed by its scale and zero point."""
-    return [PartialType(site.dtype(0), together(site, (0, 3)))]
-
-
-def _where(site: NodeView) -> Sequence[PartialType]:
-    return [PartialType(site.dtype(1) or site.dtype(2), together(site, (0, 1, 2)))]
-
-
-def _quantized_where(site: NodeView) -> Sequence[PartialType]:
-    """A condition, and two operands each followed by its scale and zero point."""
-    return [PartialType(site.dtype(1) or site.dtype(4), together(site, (0, 1, 4)))]
+def _comparing(site: NodeView) -> Sequence[TensorType | PartialType]:
+    return [TensorType(BOOL, site.shape(0))] if site.opset < 7 else shaped(aligned, lambda _: BOOL)(site)
 
 
 def _cast(site: NodeView) -> Sequence[TensorType]:
@@ -116,7 +103,7 @@ _BY_FACTS: dict[str, Rule] = {
     **dict.fromkeys(ops_with(lambda op: op.shape.broadcasts and op.dtype.returns_bool), _comparing),
     **dict.fromkeys(ops_with(lambda op: op.dtype.returns_bool and not op.shape.broadcasts), _test),
     **dict.fromkeys(ops_with(lambda op: op.shape.same_type_as_input), _unary),
-    "Where": _where,
+    "Where": shaped(aligned, lambda site: site.dtype(1) or site.dtype(2)),
     "RMSNormalization": lambda site: [TensorType(site.dtype(1), site.shape(0))],  # the scale's dtype
 }
 BY_FACTS = frozenset(_BY_FACTS)
@@ -130,9 +117,9 @@ RULES: dict[str, Rule] = {
     "DequantizeLinear": _dequantize,
     "com.microsoft::QuantizeLinear": _quantize,
     "com.microsoft::DequantizeLinear": _dequantize,
-    "com.microsoft::QLinearAdd": _quantized_broadcasting,
-    "com.microsoft::QLinearMul": _quantized_broadcasting,
-    "com.microsoft::QLinearWhere": _quantized_where,
+    "com.microsoft::QLinearAdd": shaped(aligned),  # scales and zero points are scalars
+    "com.microsoft::QLinearMul": shaped(aligned),
+    "com.microsoft::QLinearWhere": shaped(aligned, lambda site: site.dtype(1)),
     "DynamicQuantizeLinear": _quantize_dynamically,
     "RandomNormalLike": _like,
     "RandomUniformLike": _like,
@@ -143,14 +130,6 @@ RULES: dict[str, Rule] = {
     "com.microsoft::SkipLayerNormalization": _skip_normalization,
     "com.microsoft::SkipSimplifiedLayerNormalization": _skip_normalization,
 }
-
-
-def aligned(view: NodeView) -> AxisLabels:
-    """Axes that broadcast, counted from their ends."""
-    shapes = {place: view.shape(place) for place in range(len(view.inputs)) if view.has(place)}
-    labels = {place: range(-len(shape), 0) for place, shape in shapes.items() if shape is not None}
-    every = range(-max(map(len, labels.values()), default=0), 0)
-    return AxisLabels(labels, every if len(labels) == len(shapes) else None, broadcast=every)
 
 
 def with_vectors(view: NodeView) -> AxisLabels:
