@@ -124,7 +124,7 @@ class Section(NamedTuple):
     """A heading with blocks; nothing where none of its blocks has content."""
 
     title: Text
-    """The heading."""
+    """The heading.  One that is a single string has words of surgeon only; a page writes its first letter large."""
     blocks: Sequence["Block"]
     """The content; for a heading by itself, no block."""
     folded: bool = True

@@ -48,7 +48,7 @@ def trial_document(found: TriedRule) -> Document:
     report = rewrite_document(found.report)
     details: list[Block] = [
         Note((outcome(found.outcome), " ", Span(found.rule, "strong"), times)),
-        Section("sites and proofs", [Facts(report.summary), *report.details]),
+        Section("sites and proofs", [Facts(report.summary), *report.details], folded=not found.count),
         *explanation_blocks(found.explanation),
     ]
     return Document(f"{found.rule} tried", details)

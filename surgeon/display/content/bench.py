@@ -27,8 +27,8 @@ def document(found: Bench) -> Document:
         beside: tuple[Cell, ...] = Number("", 1.0), Number("", 1.0), ""
         if ratio is not None:
             interval = Number(f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.low)
-            word = Span(ratio.verdict, ROLES.get(ratio.verdict, ""))
-            beside = Number(f"{ratio.ratio:.3f}", ratio.ratio), interval, word
+            word = ratio.verdict
+            beside = Number(f"{ratio.ratio:.3f}", ratio.ratio), interval, Span(word, ROLES.get(word, ""))
         rows.append((Span(name, "code"), *(Number(milliseconds_text(number), number) for number in numbers), *beside))
 
     def draw() -> "Picture":

@@ -45,9 +45,7 @@ SEGMENT_HEADS = ("from", "nodes", "equal", "against float64", "off by", "its rou
 
 def _segment_row(item: SegmentProof) -> tuple[Cell, ...]:
     """A segment that computes in the new dtype, its proof, its error and its limit."""
-    error = ("", "")
-    if item.error is not None:
-        error = format_beside_limit(item.error, item.allowed, (2, 2))
+    error = ("", "") if item.error is None else format_beside_limit(item.error, item.allowed, (2, 2))
     numbers = Number(error[0], item.error or 0.0), Number(error[1], item.allowed)
     where = (Span(item.first, "code"), " to ", Span(item.last, "code"))
     return where, item.nodes, item.equal, (outcome(item.outcome), f" {item.reason}".rstrip()), *numbers

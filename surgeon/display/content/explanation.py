@@ -111,8 +111,7 @@ def explanation_blocks(found: Explanation, node: str | None = None) -> Iterator[
     yield Section((found.rule, _what_happens(found, node)), lines, folded=False)
     sites = [Span(f"{name} ({scope})" if scope else name, "code") for scope, name in found.fires]
     yield Section("where it fires", [Items(sites)])
-    for mismatch in found.misses:
-        yield from _beside(mismatch)
+    yield from (fold for mismatch in found.misses for fold in _beside(mismatch))
 
 
 def _what_happens(found: Explanation, node: str | None) -> str:
@@ -165,7 +164,7 @@ def _beside(mismatch: Mismatch) -> Iterator[Section]:
         blocks.append(Figure(draw, f"the pattern {mismatch.pattern} beside what is near {mismatch.node}"))
     if pattern is not None:
         blocks += _source(pattern, mismatch.where)
-    yield Section(f"{mismatch.rule} beside {mismatch.node or 'the model'}", blocks)
+    yield Section((Span(mismatch.rule, "code"), " beside ", Span(mismatch.node or "the model", "code")), blocks)
 
 
 def _pattern(rule: Rule, mismatch: Mismatch) -> Pattern | None:

@@ -71,7 +71,7 @@ def _pictures(rule: Rule) -> Iterator[Section]:
     for function in rule.patterns if rule.forms else ():
         for before in try_trace(function)[:1]:
             about = f"what {rule.name} looks for as {before.name}, and what it writes for {rule.forms[0].kind}"
-            yield Section(before.name, [Figure(partial(_draw, before, after), about)])
+            yield Section((before.name,), [Figure(partial(_draw, before, after), about)])
 
 
 def _draw(before: Pattern, after: Pattern | None) -> "Picture":

@@ -94,7 +94,10 @@ class HtmlRenderer:
         if not rows:
             return Markup("")
         kinds = ["number" if isinstance(cell, (Number, int)) else None for cell in rows[0]]
-        titles = (element("th", name, scope="col", class_=kind) for name, kind in zip(block.heads, kinds, strict=True))
+        titles = (
+            element("th", name, scope="col", class_=kind) if name else element("td")
+            for name, kind in zip(block.heads, kinds, strict=True)
+        )
         body = (element("tr", map(_cell, row)) for row in rows)
         head = element("thead", element("tr", titles))
         inside = element("table", (element("caption", block.caption), head, element("tbody", body)))

@@ -2,6 +2,7 @@
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
+    if (!head.textContent) return;
     const button = document.createElement("button");
     button.type = "button"; button.append(...head.childNodes); head.append(button);
     button.addEventListener("click", () => {
