@@ -53,11 +53,11 @@ def test_a_view_in_a_notebook(jupyter, where):
         def shown(number, what):
             """Run a cell until it shows something: as Notebook 7 begins it may lose keys, and what came of a cell."""
             found = cells.nth(number).locator(".jp-OutputArea").locator(what).first
-            for _ in range(12):
+            for seconds in (5, 10, 20, 40, *[60] * 10):
                 with suppress(TimeoutError):
                     cells.nth(number).locator(".cm-content").click(timeout=60_000)
                     page.keyboard.press("Control+Enter")
-                    found.wait_for(timeout=60_000)
+                    found.wait_for(timeout=1000 * seconds)
                     return found
             raise AssertionError(f"cell {number} does not show {what}")
 

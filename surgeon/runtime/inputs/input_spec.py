@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surgeon.errors import SurgeonError
+from surgeon.runtime.numerics.array_comparison import name_of_dtype
 
 if TYPE_CHECKING:  # rules need only the kinds of values
     from surgeon.analysis.input_roles import InputRole
@@ -218,7 +219,7 @@ class InputSpec:
     @property
     def takes_edge_values(self) -> bool:
         """Whether edge values of its dtype differ from the usual ones: a real float that only arithmetic reads."""
-        return self.is_unconstrained and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
+        return self.is_unconstrained and self.kind == "plain" and _is_real_float(self.dtype)
 
     @property
     def takes_large_integers(self) -> bool:
@@ -240,14 +241,14 @@ class InputSpec:
         """Whether a proof may give it values outside of its role."""
         has_role = self.kind in ("lengths", "counts", "mask")  # an index has only the rows of its table
         is_bound = has_role or (not self.is_unconstrained and self.kind in ("plain", "compared"))
-        is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
+        is_number = self.dtype.kind in "iu" or _is_real_float(self.dtype)
         return is_bound and is_number and self.named is None and not self.keeps_role
 
     @property
     def fractional(self) -> bool:
         """Whether it is a float that is read as an integer or boolean, or from which one is computed."""
         is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
-        is_float = self.dtype.name in FLOATS and self.dtype.kind != "c"
+        is_float = _is_real_float(self.dtype)
         is_computed = self.kind == "plain" and not self.is_unconstrained and not self.keeps_role
         return is_float and self.named is None and (is_role or is_computed)
 
@@ -279,6 +280,10 @@ class InputSpec:
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""
         return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.dims)
+
+
+def _is_real_float(dtype: np.dtype) -> bool:
+    return dtype.kind != "c" and name_of_dtype(dtype) in FLOATS
 
 
 def _is_signed(dtype: np.dtype) -> bool:

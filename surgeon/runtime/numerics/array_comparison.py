@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -188,9 +189,15 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind in "fc" and array.dtype.itemsize >= 4 else array.astype(np.float32)
 
 
+@cache
+def name_of_dtype(dtype: np.dtype) -> str:
+    """Return `dtype.name`, which numpy puts together anew each time."""
+    return dtype.name
+
+
 def dtype_name(array: np.ndarray) -> str:
     """Return the dtype's name, `string` for text."""
-    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+    return "string" if array.dtype.kind in "OUS" else name_of_dtype(array.dtype)
 
 
 def max_magnitude(array: np.ndarray) -> float:

@@ -7,6 +7,7 @@ from functools import cached_property
 import ml_dtypes
 import numpy as np
 
+from surgeon.runtime.numerics.array_comparison import name_of_dtype
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
@@ -68,7 +69,7 @@ class FloatJudge:
     ) -> None:
         self.dtype, self.asked, self.shape = original.dtype, asked, original.shape
         self.limits = ml_dtypes.finfo(self.dtype)
-        self.independent = None if reference is None else reference.dtype.name
+        self.independent = None if reference is None else name_of_dtype(reference.dtype)
         right = original if reference is None else reference
         wide = np.result_type(np.complex128 if self.dtype.kind == "c" else np.float64, widen_narrow_float(right).dtype)
         self.a, self.b, self.right = (
@@ -165,7 +166,7 @@ class FloatJudge:
         severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
         return TensorError(
             name=name,
-            dtype=self.dtype.name,
+            dtype=name_of_dtype(self.dtype),
             original=None if self.independent is None else self._deviation(self.gap_a),
             rewritten=self._deviation(self.gap),
             scale=self._at(self.classes.spread(self.classes.scale), place),

@@ -32,9 +32,13 @@ class MagnitudeClasses:
         self._count = int(self._numbers.max(initial=0)) + 1
         judged = self._judged(self._numbers)
         # Largest values of classes are asked for often, and are fast where each class is contiguous.
-        order = np.argsort(judged, kind="stable")
-        self._held, self._starts = np.unique(judged[order], return_index=True)
-        self._order = order if len(self._held) > 1 else slice(None)
+        self._order: np.ndarray | slice = slice(None)
+        if judged.size and judged.min() == self._count - 1:  # one class: most tensors are alike
+            self._held, self._starts = judged[:1], np.zeros(1, np.intp)
+        else:
+            order = np.argsort(judged, kind="stable")
+            self._held, self._starts = np.unique(judged[order], return_index=True)
+            self._order = order if len(self._held) > 1 else slice(None)
         self.scale = self.largest_of(magnitude)
 
     def largest_of(self, values: np.ndarray) -> np.ndarray:

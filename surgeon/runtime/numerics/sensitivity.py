@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name, name_of_dtype
 
 STEP_FRACTION = 1 / 64  # how far the smaller of two moves goes, of the larger
 _MIN_RATIO, _MAX_RATIO = STEP_FRACTION / 8, STEP_FRACTION * 16  # of what a smooth result moves by then, as a part
@@ -84,12 +84,12 @@ def difference(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None 
 
 def widen_narrow_float(array: np.ndarray) -> np.ndarray:
     """Return a narrow float of ml_dtypes as float64; numpy's own as they are."""
-    return array.astype(np.float64) if array.dtype.name.startswith(("bfloat16", "float8")) else array
+    return array.astype(np.float64) if name_of_dtype(array.dtype).startswith(("bfloat16", "float8")) else array
 
 
 def round_to_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return float64 (or wider) numbers rounded to `dtype`, out of its range infinite (NaN in types without)."""
-    if dtype_name(np.empty(0, dtype)) not in TOLERANCES:
+    if name_of_dtype(dtype) not in TOLERANCES:
         return array
     if dtype.itemsize < 4:
         array = array.astype(np.float64)  # ml_dtypes take nothing wider

@@ -14,6 +14,7 @@ from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM, CAST_OPS, shape_only_
 from surgeon.ops.traversal import all_nodes, subgraphs
 from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.numerics.array_comparison import name_of_dtype
 from surgeon.runtime.quirks import WRONG_FLOAT64_BODIES
 from surgeon.runtime.sessions.node_by_node import ImplementationSet, used_implementations
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
@@ -285,4 +286,4 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def _is_float(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
+    return array.dtype.kind == "f" or name_of_dtype(array.dtype).startswith(("bfloat", "float"))
