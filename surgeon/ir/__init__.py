@@ -2,6 +2,7 @@
 
 It knows neither patterns nor runtimes, so it must not import `shapes` or anything above.  Start with `index.py` and
 `scope.py`; only `mutations.py` changes them, and `index_patch.py` writes the changes as bytes.
+`structure.py` says which nodes and regions are equal up to names.
 """
 
 __all__ = [

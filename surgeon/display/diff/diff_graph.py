@@ -10,7 +10,7 @@ from surgeon.ir.equivalence import attribute_key, key_of_attributes
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, traits_of
-from surgeon.ops.traversal import GRAPHS
+from surgeon.ops.traversal import GRAPHS, captured_names
 from surgeon.targets.inspection.provenance import module_path
 
 TENSORS = (
@@ -68,14 +68,12 @@ class DiffGraph:
     def _captured(self) -> dict[int, set[int]]:
         """For each node the producers that its bodies capture; the node becomes a consumer of these, as input -1."""
         found: dict[int, set[int]] = {}
-        if not self.scope.bodies:
-            return found
-        numbers = {node: at for at, node in enumerate(self.nodes)}
-        for name, (producer, place) in self._producers.items():
-            inner = {node.scope for node in self.scope.consumers.get(name, ()) if node.scope is not self.scope}
-            for at in sorted({numbers[_owner_in(scope, self.scope)] for scope in inner}):
-                found.setdefault(at, set()).add(producer)
-                self.consumers[producer].append((place, at, -1))
+        for at, node in enumerate(self.nodes):
+            if self.index.bodies(node):
+                made = [self._producers[name] for name in captured_names(node.proto) if name in self._producers]
+                found[at] = {producer for producer, _ in made}
+                for producer, place in made:
+                    self.consumers[producer].append((place, at, -1))
         return found
 
     def source(self, name: str) -> InputSource:
@@ -210,14 +208,6 @@ class DiffGraph:
                 if not waiting[reader]:
                     ready.append(reader)
         return found
-
-
-def _owner_in(inner: Scope, outer: Scope) -> Node:
-    """The node of the outer scope that contains the inner scope."""
-    while inner.parent is not outer and inner.parent is not None:
-        inner = inner.parent
-    assert inner.owner is not None, "a function reads nothing of what is around it"
-    return inner.owner
 
 
 def _element_count(dims: Sequence[int]) -> int:

@@ -183,7 +183,7 @@ class MatchCache:
     """
 
     def __init__(self, compiled: CompiledPattern, index: Index) -> None:
-        self._structure = index.cached_analysis(Structure, Structure)
+        self.structure = index.cached_analysis(Structure, Structure)
         self._known: dict[Any, list[CachedAttempt | None]] = {}
         outputs = compiled.pattern.outputs
         ops = (value.operation for value in walk_values(outputs) if isinstance(value, NodeOutput))
@@ -199,16 +199,12 @@ class MatchCache:
         """The recorded search that applies to an output of a node, if any, and what it visits there."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
-            met = None if earlier is None else earlier.fits(state, self._structure, name)
+            met = None if earlier is None else earlier.fits(state, self.structure, name)
             if earlier is not None and met is not None:
                 if place:  # likely to apply next time too
                     known.insert(0, known.pop(place))
                 yield earlier, met
                 return
-
-    def fit(self, earlier: CachedAttempt, state: MatchState, name: str) -> VisitedTensors | None:
-        """As `CachedAttempt.fits`."""
-        return earlier.fits(state, self._structure, name)
 
     def has_enough(self, root: Node) -> bool:
         """Whether no more searches are recorded for roots that look like this one."""
@@ -235,7 +231,7 @@ class MatchCache:
             if isinstance(answer, Node):
                 producers.setdefault(answer, met)
                 met += 1
-                kinds.append((place, _kind(self._structure, answer)))
+                kinds.append((place, _kind(self.structure, answer)))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))
                     names.append(made)

@@ -124,7 +124,7 @@ def _match_along(
     tried: roots, to which that of the match is added.
     """
     root = path.root(state.scope, anchor)
-    met = None if root is None or root in tried else cache.fit(path.search, state, root.outputs[0])
+    met = None if root is None or root in tried else path.search.fits(state, cache.structure, root.outputs[0])
     if root is None or met is None:
         return None
     for end in path.search.ends:
