@@ -52,6 +52,9 @@ def row(command: str, item: click.Parameter) -> tuple[str, ...]:
     return (command, flags, *map(str, found))
 
 
+REQUIRED = [(name, item.opts[0]) for name, item in parameters() if isinstance(item, click.Option) and item.required]
+
+
 def test_the_options_are_those_of_the_table() -> None:
     """A parameter that a public function gets is an option: the table says so, or the command leaves it out."""
     with TABLE.open(encoding="utf-8", newline="") as stream:
@@ -80,6 +83,18 @@ def test_every_option_says_something() -> None:
             assert item.help.strip().endswith("."), f"{name} {item.opts}: {item.help}"
             assert "`" not in item.help, f"{name} {item.opts}: {item.help}"
             assert "In Python" not in item.help, f"{name} {item.opts}: {item.help}"
+
+
+@pytest.mark.parametrize(("name", "flag"), REQUIRED)
+def test_an_option_without_a_default_is_required(name: str, flag: str) -> None:
+    """It has to be given, also where all arguments are."""
+    found = main.get_command(CONTEXT, name)
+    assert found is not None
+    files = ["file"] * sum(isinstance(item, click.Argument) for item in found.params)
+    others = [word for command, other in REQUIRED if command == name and other != flag for word in (other, "1")]
+    with pytest.raises(click.MissingParameter) as raised:
+        found.make_context(name, [*files, *others], CONTEXT)
+    assert f"Missing option '{flag}'" in raised.value.format_message()
 
 
 def test_every_command_begins_with_an_example() -> None:

@@ -204,13 +204,14 @@ def _option(item: Declared, words: str | None, spelled: Spelling | None) -> Deri
     flags = spelling.flags or f"--{'no-' * negated}{item.name.strip('_').replace('_', '-')}"
     text = _words(item, words or declaration.words)
     text = _for_choices(text, kind.choices) if item.name == "check" else text
+    given: dict[str, Any] = {} if required else {"default": False if is_flag else None if is_unset else default}
     option = DerivedOption(
         [*flags.split(), item.name],
         type=None if is_flag else kind,
         is_flag=is_flag,
         multiple=multiple,
         required=required,
-        default=False if is_flag else None if is_unset else default,
+        **given,
         show_default=not is_flag and not is_unset and default not in (None, "", ()),
         metavar=spelling.metavar,
         help=f"{text.rstrip('.')}; repeatable." if multiple else text,
