@@ -24,6 +24,7 @@ from surgeon.rules.catalogue import resolve
 from surgeon.testing import parse
 from tests.command_line import files_in
 from tests.outside.transform import Scale
+from tests.test_recipes import convolution
 
 MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
 RELUS = """(float[n] x) => (float[n] y, float[n] z) { a = Relu(x) y = Relu(a) b = Neg(x) z = Neg(b) }"""
@@ -178,3 +179,13 @@ def test_rules_edits_and_a_conversion_are_one_run(tmp_path, opened):
     assert files_in(tmp_path) == {"out.onnx"}
     surgeon.convert(chained_by_hand(tmp_path), output=tmp_path / "fourth.onnx")
     assert onnx.load(out) == onnx.load(tmp_path / "fourth.onnx")
+
+
+def test_new_weights_of_a_model_between_are_not_left(tmp_path):
+    """A runtime asks for the model behind the rules, whose new weights are in a file because the source's are."""
+    source = convolution(tmp_path)
+    before = files_in(tmp_path)
+    steps = [surgeon.Rules("conv_batch_norm"), surgeon.edits.AppendSigmoid("y")]
+    _, report = surgeon.run(surgeon.Recipe(steps), source, tmp_path / "out.onnx")
+    assert (report.outcome, report.counts) == ("proved", {"conv_batch_norm": 1})
+    assert files_in(tmp_path) - before == {"out.onnx", "out.onnx.data"}

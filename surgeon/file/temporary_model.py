@@ -31,7 +31,7 @@ def temporary_path(folder: Path, source: Path) -> Path:
 
 def remove_leftovers(folder: Path, source: Path) -> None:
     """Remove the temporary models of a source that runs of this machine left in a folder when they were killed."""
-    dead = re.compile(rf"{re.escape(_prefix(source))}(\d+)-[0-9a-f]{{12}}\.onnx")
+    dead = re.compile(rf"{re.escape(_prefix(source))}(\d+)-[0-9a-f]{{12}}\.onnx(\.data)?")
     for entry in () if sys.platform == "win32" else os.listdir(folder):  # on Windows process ids cannot be checked
         match = dead.fullmatch(entry)
         if match and not is_alive(int(match[1])):
@@ -64,6 +64,7 @@ def temporary_model(model: Model, patch: Patch, output: Path | None) -> Iterator
     with ExitStack() as stack:
         home, mode = stack.enter_context(temporary_folder(model.path, output))
         path = temporary_path(home, model.path)
-        stack.callback(path.unlink, missing_ok=True)
+        for made in (path, path.with_name(f"{path.name}.data")):  # new weights, if the model keeps some in files
+            stack.callback(made.unlink, missing_ok=True)
         save(model, patch, path, external_data=mode)
         yield path
