@@ -10,7 +10,7 @@ from surgeon.rules.matching.associative.chain import Chain, ChainOperand, Matche
 from surgeon.rules.matching.associative.chain_matcher import chain_matcher
 from surgeon.rules.matching.associative.flattening import SUM, FlatChain
 from surgeon.rules.matching.associative.identities import OPS_EXPANDED
-from surgeon.rules.matching.listener import Continuation, PatternLine
+from surgeon.rules.matching.listener import Continuation
 from surgeon.rules.matching.match_state import MatchState, leave
 from surgeon.rules.matching.node_matchers import (
     InputOrder,
@@ -18,7 +18,6 @@ from surgeon.rules.matching.node_matchers import (
     is_wildcard,
     node_differences,
     op_predicate,
-    qualified_op,
 )
 from surgeon.rules.matching.op_requirements import HasAnyOp, OpRequirements, WrittenOps
 from surgeon.rules.matching.pattern import (
@@ -53,7 +52,7 @@ class CompiledPattern:
 
     @cached_property
     def outputs(self) -> tuple[Matcher, ...]:
-        return tuple(map(self.compiler.output_matcher, self.pattern.outputs))
+        return tuple(map(self.compiler.matcher, self.pattern.outputs))
 
     @cached_property
     def keys(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -182,41 +181,35 @@ def _shared(compiler: "PatternCompiler") -> frozenset[int]:
 
 
 class PatternCompiler(OpRequirements):
-    """Caches the matcher of each value, so that a shared one is compiled once for each of its readers."""
+    """Caches the matcher of each value, so that a shared one is compiled once."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__(pattern)
-        self.matchers: dict[tuple[int, int], Matcher] = {}
+        self.matchers: dict[int, Matcher] = {}
 
-    def output_matcher(self, value: Value) -> Matcher:
-        """The closure that matches an output of the pattern."""
-        return self._matcher(value, PatternLine(self.pattern.where, "", 0))
+    def matcher(self, value: Value) -> Matcher:
+        """The closure that matches a value."""
+        if id(value) not in self.matchers:
+            self.matchers[id(value)] = self._compile(value)
+        return self.matchers[id(value)]
 
-    def _matcher(self, value: Value, line: PatternLine) -> Matcher:
-        """The closure that matches a value.  line: its reader, which makes no difference to nodes."""
-        key = id(value), 0 if isinstance(value, NodeOutput) else line.key
-        if key not in self.matchers:
-            self.matchers[key] = self._compile(value, line)
-        return self.matchers[key]
-
-    def _compile(self, value: Value, line: PatternLine) -> Matcher:
+    def _compile(self, value: Value) -> Matcher:
         if isinstance(value, Var):
-            return var_matcher(value, line)
+            return var_matcher(value)
         if isinstance(value, LiteralValue):
-            return literal_matcher(value, line._replace(where=value.where))
+            return literal_matcher(value)
         if isinstance(value, NamedValue):
-            return named_matcher(value.name, self._matcher(value.value, line), line)
+            return named_matcher(value.name, self.matcher(value.value))
         if isinstance(value, AnyOf):
-            forms = tuple(self._matcher(form, line) for form in value.forms)
-            return any_of_matcher(value, forms, tuple(self.heads(form) for form in value.forms), line)
-        flat, operation = self.flat(value), value.operation
-        line = PatternLine(operation.where, qualified_op(operation), id(operation))
-        return self._operation(value, line) if flat is None else chain_matcher(self._chain(value, flat, line))
+            forms = tuple(self.matcher(form) for form in value.forms)
+            return any_of_matcher(value, forms, tuple(self.heads(form) for form in value.forms))
+        flat = self.flat(value)
+        return self._operation(value) if flat is None else chain_matcher(self._chain(value, flat))
 
-    def _chain(self, value: NodeOutput, flat: FlatChain, line: PatternLine) -> Chain:
+    def _chain(self, value: NodeOutput, flat: FlatChain) -> Chain:
         """The sum or product that a value is."""
         terms = ordered(
-            ChainOperand(self._matcher(item, line), sign, self.heads(item), item)
+            ChainOperand(self.matcher(item), sign, self.heads(item), item)
             for item, sign in sorted(flat.operands, key=self.freedom)
         )
         return Chain(
@@ -226,7 +219,7 @@ class PatternCompiler(OpRequirements):
             number=flat.number,
             rtol=flat.rtol,
             capture=flat.capture.name if flat.capture is not None else None,
-            line=line,
+            operation=value.operation,
             is_division=flat.is_division,
             identities=self.identities(value),
             expandable=frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.identities(value))),
@@ -238,12 +231,12 @@ class PatternCompiler(OpRequirements):
         value = operand[0]
         return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
 
-    def _operation(self, value: NodeOutput, line: PatternLine) -> Matcher:
+    def _operation(self, value: NodeOutput) -> Matcher:
         operation = value.operation
-        below = [None if item is None else self._matcher(item, line) for item in operation.inputs]
-        inputs = inputs_matcher(operation, below, line)
         differ, key, position = node_differences(operation), id(operation), value.position
         accepts, is_random = op_predicate(operation), operation.op in RANDOM
+        below = [None if item is None else self.matcher(item) for item in operation.inputs]
+        inputs = inputs_matcher(operation, below, accepts)
 
         def match(state: MatchState, name: str, then: Continuation) -> bool:
             nodes, found = state.nodes, name
@@ -267,11 +260,11 @@ class PatternCompiler(OpRequirements):
             if state.listener is None:
                 return False
             if fits:
-                return state.listener.fails(None, line, ("other_output", operation, position, name))
+                return state.listener.fails(None, operation, ("other_output", operation, position, name))
             go_on, node = None, state.producers.get(found)
             if node is not None and _can_stand_in(node, operation, position, found):
                 go_on = partial(enter, state, node, mark, then=then, is_other=True)
-            return state.listener.fails(go_on, line, ("wrong_op", operation, found))
+            return state.listener.fails(go_on, operation, ("wrong_op", operation, found))
 
         def enter(state: MatchState, node: Node, mark: int, then: Continuation, is_other: bool = False) -> bool:
             """Match what a node says and reads.  mark: the nodes matched before.  is_other: match only its inputs."""
@@ -284,7 +277,7 @@ class PatternCompiler(OpRequirements):
                     return True
             elif state.listener is not None:
                 reason = "different", operation, node, list(differ(state, node))
-                state.listener.fails(partial(inputs, state, node, then), line, reason)
+                state.listener.fails(partial(inputs, state, node, then), operation, reason)
             while len(state.bindings) > held:
                 state.bindings.popitem()
             leave(state, key, before, mark)

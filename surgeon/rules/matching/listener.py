@@ -5,30 +5,22 @@ they do, so an ordinary search pays nothing for explanations.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from surgeon.rules.matching.pattern import NodePattern
 
 Continuation = Callable[[], bool]
 Reason = tuple[Any, ...]  # what does not fit: the name of a kind of failure, and the values that it is about
 
 
-class PatternLine(NamedTuple):
-    """The operation of a pattern that reads a value; it says where in the pattern something failed."""
-
-    where: str
-    """file:line in the pattern."""
-    op: str
-    """Its op; "" for an output of the pattern."""
-    key: int
-    """Its id; 0 for an output of the pattern."""
-
-
 class Listener(Protocol):
-    """Hears what does not fit during one search, which finds nothing as long as it listens."""
+    """Hears what does not fit during one search."""
 
-    def fails(self, then: Continuation | None, line: PatternLine, reason: Reason) -> bool:
+    def fails(self, then: Continuation | None, reader: NodePattern | None, reason: Reason) -> bool:
         """Something does not fit.
 
-        then: goes on as if it did; None: nothing could follow.
+        then: goes on as if it did; None: nothing could follow.  reader: the operation of the pattern that requires it;
+        None: an output of the pattern.
         """
 
     def exact_first(self, attempt: Callable[..., bool], then: Continuation) -> bool:

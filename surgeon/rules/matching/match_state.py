@@ -16,7 +16,7 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import TRANSPARENT, traits_of
 from surgeon.ops.traversal import called_function_key
 from surgeon.rules.matching.listener import Listener
-from surgeon.rules.matching.pattern import LiteralValue
+from surgeon.rules.matching.pattern import LiteralValue, NodePattern
 from surgeon.shapes.index_shapes import shapes_of
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
@@ -65,6 +65,7 @@ class MatchState:
         "node_of_pattern",
         "nodes",
         "producers",
+        "reader",
         "scalars",
         "scope",
         "steps",
@@ -82,6 +83,7 @@ class MatchState:
         self.steps = self.visited = 0
         self.virtual = 0  # number of virtual nodes so far
         self.listener: Listener | None = None
+        self.reader: NodePattern | None = None  # the operation that reads the value which is being matched
 
     def count(self) -> None:
         """Add the cost of this attempt to that of its index."""

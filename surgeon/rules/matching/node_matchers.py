@@ -19,7 +19,7 @@ from surgeon.ops.schemas.attribute_values import AT_REST, array_of
 from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, traits_of
 from surgeon.ops.traversal import without_absent_end
 from surgeon.rules.matching.associative.chain import Matcher
-from surgeon.rules.matching.listener import Continuation, PatternLine
+from surgeon.rules.matching.listener import Continuation
 from surgeon.rules.matching.match_state import MatchState, VariadicBinding, constants_close, plain
 from surgeon.rules.matching.pattern import LiteralValue, NodePattern, Value, Var
 from surgeon.rules.matching.value_matchers import bind_absent, bind_number, is_bound_to
@@ -80,14 +80,15 @@ class InputOrder(NamedTuple):
 
 
 def inputs_matcher(
-    operation: NodePattern, matchers: list[Matcher | None], line: PatternLine
+    operation: NodePattern, matchers: list[Matcher | None], accepts: Callable[[str], bool]
 ) -> Callable[[MatchState, Node, Continuation], bool]:
-    """Match the inputs of a node: constants, then nodes, then variables; in any order if the op is commutative."""
+    """Match the inputs of a node: constants, then nodes, then variables; in any order if the op is commutative.
+
+    accepts: whether an op is that of the pattern.
+    """
     plan = InputOrder.of(operation)
-    places = [(at, _input_matcher(operation, plan, at, matcher=matchers[at], line=line)) for at in plan.order]
+    places = [(at, _input_matcher(operation, plan, at, matcher=matchers[at])) for at in plan.order]
     rest, count, last = operation.rest, len(matchers), len(places)
-    accepts, has_literals = op_predicate(operation), any(isinstance(value, LiteralValue) for value in operation.inputs)
-    constants = sum(_weight(value) == 0 for value in operation.inputs)
 
     def run(state: MatchState, node: Node, inputs: tuple[str, ...], step: int, then: Continuation) -> bool:
         if step == last:
@@ -98,23 +99,24 @@ def inputs_matcher(
 
     def match(state: MatchState, node: Node, then: Continuation, is_near: bool = False) -> bool:
         inputs, listener = without_absent_end(node.inputs), state.listener
-        if listener is not None and has_literals and len(inputs) > len(set(inputs)) == 1 and not accepts(node.op):
-            # the operands of another op are one tensor, as in r · r for r²: match it with all but the constants
-            return run(state, node, inputs[:1] * count, step=constants, then=then)
+        if listener is not None and not accepts(node.op) and len(inputs) > len(set(inputs)) == 1:
+            constants = sum(_weight(value) == 0 for value in operation.inputs)
+            if constants:  # the operands of another op are one tensor, as in r · r for r²: match it with all others
+                return run(state, node, inputs[:1] * count, step=constants, then=then)
         if rest is not None:
             if rest.name in state.bindings:
                 if state.bindings[rest.name] == inputs[count:]:
                     return run(state, node, inputs, step=0, then=then)
-                return listener is not None and listener.fails(None, line, ("other_rest", node, rest.name))
+                return listener is not None and listener.fails(None, operation, ("other_rest", node, rest.name))
             state.bindings[rest.name] = VariadicBinding(inputs[count:])
             if run(state, node, inputs, step=0, then=then):
                 return True
             del state.bindings[rest.name]
             return False
         if len(inputs) > count:
-            return listener is not None and listener.fails(None, line, ("too_many", operation, node, inputs))
+            return listener is not None and listener.fails(None, operation, ("too_many", operation, node, inputs))
         if plan.checks_rank and (rank := _raised_rank(state, inputs, plan.literals)):
-            return listener is not None and listener.fails(None, line, ("raises", operation, rank))
+            return listener is not None and listener.fails(None, operation, ("raises", operation, rank))
         if plan.is_free and len(inputs) == count:
             if listener is not None and not is_near:
                 return listener.exact_first(partial(match, state, node), then)
@@ -124,34 +126,36 @@ def inputs_matcher(
     return match
 
 
-def _input_matcher(
-    operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None, line: PatternLine
-) -> AtPlace:
+def _input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None) -> AtPlace:
     """Match one input of a node, which may be absent or stored in an attribute."""
     value, parameter = operation.inputs[place], plan.parameters.get(place, "")
     optional = value if isinstance(value, Var) and value.optional else None
 
     def match(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
+        state.reader = operation
         if matcher is None:
             if not name:
                 return then()
             reason = "one_too_many", operation, node, place
-            return state.listener is not None and state.listener.fails(then, line, reason)
+            return state.listener is not None and state.listener.fails(then, operation, reason)
         if parameter:
             if not name or node.attribute(parameter) is not None:
-                return _match_parameter(state, node, parameter, value=value, line=line, then=then)
+                return _match_parameter(state, node, parameter, value=value, then=then)
             if parameter in AXES and _same_axes(state, node, name, value):
                 return then()
         if name:
             return matcher(state, name, then)
         if optional is not None:
-            return bind_absent(state, optional, line, then)
-        return state.listener is not None and state.listener.fails(None, line, ("left_out", operation, node, place))
+            return bind_absent(state, optional, then)
+        reason = "left_out", operation, node, place
+        return state.listener is not None and state.listener.fails(None, operation, reason)
 
     def match_plain(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
+        state.reader = operation
         if name:
             return inner(state, name, then)
-        return state.listener is not None and state.listener.fails(None, line, ("left_out", operation, node, place))
+        reason = "left_out", operation, node, place
+        return state.listener is not None and state.listener.fails(None, operation, reason)
 
     if matcher is None or parameter or optional is not None:
         return match
@@ -176,27 +180,25 @@ def _moved_parameters(operation: NodePattern) -> dict[int, str]:
     return {place: name for name, place in attributes_become_inputs(operation.domain, operation.op).items()}
 
 
-def _match_parameter(
-    state: MatchState, node: Node, name: str, value: Value | None, line: PatternLine, then: Continuation
-) -> bool:
+def _match_parameter(state: MatchState, node: Node, name: str, value: Value | None, then: Continuation) -> bool:
     """Match a parameter that this opset stores in an attribute."""
-    listener = state.listener
+    listener, reader = state.listener, state.reader
     known, found = state.attribute_value(node, name)
     if not known:
-        return listener is not None and listener.fails(None, line, ("referred", node, name))
+        return listener is not None and listener.fails(None, reader, ("referred", node, name))
     if isinstance(value, LiteralValue):
         wanted = value.value.tolist()
         if _same_value(state, node, name, found=found, wanted=wanted):
             return then()
-        line = line._replace(where=value.where)
-        return listener is not None and listener.fails(then, line, ("other_parameter", node, name, wanted, found))
+        reason = "other_parameter", node, name, wanted, found, value.where
+        return listener is not None and listener.fails(then, reader, reason)
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
         if _held_axes(state, node, name, var=value, found=found):
             return then()
-        return bind_number(state, value, found, line=line, then=then)
+        return bind_number(state, value, found, then)
     if isinstance(value, Var) and value.optional and found is None:
-        return bind_absent(state, value, line, then)
-    return listener is not None and listener.fails(None, line, ("not_a_tensor", node, name))
+        return bind_absent(state, value, then)
+    return listener is not None and listener.fails(None, reader, ("not_a_tensor", node, name))
 
 
 def _raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:

@@ -5,13 +5,13 @@ from typing import Any
 
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.associative.chain import Matcher
-from surgeon.rules.matching.listener import Continuation, PatternLine
+from surgeon.rules.matching.listener import Continuation
 from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, constants_close
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, Var
 
 
-def var_matcher(var: Var, line: PatternLine) -> Matcher:
-    """A matcher that binds a parameter, or compares with its binding.  line: the reader, as for all of these."""
+def var_matcher(var: Var) -> Matcher:
+    """A matcher that binds a parameter, or compares with its binding."""
     key, kind = var.name, var.kind
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
@@ -22,13 +22,13 @@ def var_matcher(var: Var, line: PatternLine) -> Matcher:
             held = bound[key]
             if held == name or (isinstance(held, str) and state.same_values(held, name)):
                 return then()
-            return state.listener is not None and state.listener.fails(then, line, ("another", key, held, name))
+            return state.listener is not None and state.listener.fails(then, state.reader, ("another", key, held, name))
         if kind == "constant" and not state.is_constant(name):
             go_on = partial(_bind, state, key, name, then=then)
-            return state.listener is not None and state.listener.fails(go_on, line, ("no_constant", key, name))
+            return state.listener is not None and state.listener.fails(go_on, state.reader, ("no_constant", key, name))
         return _bind(state, key, name, then)
 
-    return _captured_number(var, line) if kind in ("scalar", "list") else match
+    return _captured_number(var) if kind in ("scalar", "list") else match
 
 
 def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
@@ -39,14 +39,14 @@ def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
     return False
 
 
-def _captured_number(var: Var, line: PatternLine) -> Matcher:
+def _captured_number(var: Var) -> Matcher:
     """Bind the Python value of a small constant."""
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
         number = constant_number(state, var, name)
         if number is not None:
-            return bind_number(state, var, number, line=line, then=then)
-        return state.listener is not None and state.listener.fails(None, line, ("no_constant", var.name, name))
+            return bind_number(state, var, number, then)
+        return state.listener is not None and state.listener.fails(None, state.reader, ("no_constant", var.name, name))
 
     return match
 
@@ -60,24 +60,24 @@ def constant_number(state: MatchState, var: Var, name: str) -> Any:
     return found[0] if var.kind == "scalar" else found
 
 
-def bind_number(state: MatchState, var: Var, number: Any, line: PatternLine, then: Continuation) -> bool:
+def bind_number(state: MatchState, var: Var, number: Any, then: Continuation) -> bool:
     """Bind a Python value, in a 1-tuple, which distinguishes it from a tensor name."""
     if var.name not in state.bindings:
         return _bind(state, var.name, (number,), then)
     if is_bound_to(state, var, number):
         return then()
     reason = "another_number", var.name, state.bindings[var.name], number
-    return state.listener is not None and state.listener.fails(then, line, reason)
+    return state.listener is not None and state.listener.fails(then, state.reader, reason)
 
 
-def bind_absent(state: MatchState, var: Var, line: PatternLine, then: Continuation) -> bool:
+def bind_absent(state: MatchState, var: Var, then: Continuation) -> bool:
     """Bind an absent input."""
     if var.name not in state.bindings:
         return _bind(state, var.name, None, then)
     held = state.bindings[var.name]
     if held is None:
         return then()
-    return state.listener is not None and state.listener.fails(None, line, ("another", var.name, held, ""))
+    return state.listener is not None and state.listener.fails(None, state.reader, ("another", var.name, held, ""))
 
 
 def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
@@ -88,7 +88,7 @@ def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
     )
 
 
-def literal_matcher(literal: LiteralValue, line: PatternLine) -> Matcher:
+def literal_matcher(literal: LiteralValue) -> Matcher:
     """A matcher of a constant by value."""
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
@@ -97,7 +97,7 @@ def literal_matcher(literal: LiteralValue, line: PatternLine) -> Matcher:
         if state.listener is None:
             return False
         go_on = then if has_size_of(state, name, literal) else None
-        return state.listener.fails(go_on, line, ("another_value", literal, name))
+        return state.listener.fails(go_on, state.reader, ("another_value", literal, name))
 
     return match
 
@@ -108,7 +108,7 @@ def has_size_of(state: MatchState, name: str, literal: LiteralValue) -> bool:
     return value is not None and (value.array.shape == wanted.shape or value.array.size == wanted.size == 1)
 
 
-def named_matcher(name: str, inner: Matcher, line: PatternLine) -> Matcher:
+def named_matcher(name: str, inner: Matcher) -> Matcher:
     """A matcher that binds an inner tensor."""
     is_asked = not name.startswith("_")  # named by the rule, not by a helper
 
@@ -119,8 +119,8 @@ def named_matcher(name: str, inner: Matcher, line: PatternLine) -> Matcher:
             held = state.bindings[name]
             if state.same_values(held, tensor):
                 return inner(state, tensor, then)
-            go_on = partial(inner, state, tensor, then)
-            return state.listener is not None and state.listener.fails(go_on, line, ("another", name, held, tensor))
+            go_on, reason = partial(inner, state, tensor, then), ("another", name, held, tensor)
+            return state.listener is not None and state.listener.fails(go_on, state.reader, reason)
         state.bindings[name] = tensor
         if inner(state, tensor, then):
             return True
@@ -131,7 +131,7 @@ def named_matcher(name: str, inner: Matcher, line: PatternLine) -> Matcher:
 
 
 def any_of_matcher(
-    value: AnyOf, forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...], line: PatternLine
+    value: AnyOf, forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]
 ) -> Matcher:
     """Match any of several forms.  heads: for each form the ops that can produce it (None: any); others are skipped."""
     by_op: dict[str, tuple[Matcher, ...]] = {}
@@ -149,9 +149,14 @@ def any_of_matcher(
         tried = by_op.get(op) if listener is None else made(op, is_open=False)
         if tried is None:
             tried = by_op[op] = made(op, op in TRANSPARENT)
-        if not tried and listener is not None:
-            listener.fails(None, line, ("no_form", value, name))
-            tried = forms
-        return any(form(state, name, then) for form in tried)
+        if listener is None:
+            return any(form(state, name, then) for form in tried)
+        reader = state.reader
+        if not tried:
+            listener.fails(None, reader, ("no_form", value, name))
+        for form in tried or forms:
+            state.reader = reader
+            form(state, name, then)
+        return False
 
     return match

@@ -14,10 +14,12 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.rules.matching.associative.identities import without_virtual
 from surgeon.rules.matching.compiler import CompiledPattern
-from surgeon.rules.matching.listener import Continuation, PatternLine, Reason
+from surgeon.rules.matching.listener import Continuation, Reason
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState
 from surgeon.rules.matching.matcher import build_match, candidate_outputs, first_output
+from surgeon.rules.matching.node_matchers import qualified_op
+from surgeon.rules.matching.pattern import NodePattern
 from surgeon.rules.mismatches import chain_failures, node_failures
 from surgeon.rules.mismatches.mismatch import DECISIVE_KINDS, MatchFailure
 
@@ -69,7 +71,6 @@ class FailureListener:
     def __init__(self, state: MatchState, compiled: CompiledPattern, refuse: Refuse) -> None:
         self.state, self.compiled, self.refuse = state, compiled, refuse
         self.sizes = compiled.chain_lengths  # number of pattern nodes by key, if more than one
-        self.line = PatternLine(compiled.pattern.where, "", 0)
         self.best: FurthestFailure | None = None
         self.fault: Callable[[], MatchFailure] | None = None  # the failure that this way of the search has
         self.heard = 0
@@ -83,14 +84,14 @@ class FailureListener:
 
         return None if self.exact_first(attempt, partial(self._finish, (name,))) else self.best
 
-    def fails(self, then: Continuation | None, line: PatternLine, reason: Reason) -> bool:
+    def fails(self, then: Continuation | None, reader: NodePattern | None, reason: Reason) -> bool:
         """Record a failure, and go on as if it fitted, if nothing else has failed yet.  Returns False."""
         self.heard += 1
         if self.heard > MAX_FAILURES:
             return False
-        finding = partial(self._words, line, reason, nodes=tuple(self.state.nodes))
-        is_taken = reason[0] not in AT_UNMATCHED_NODE and line.key in self.state.node_of_pattern
-        depth = self._depth() - (self.sizes.get(line.key, 1) if is_taken else 0)
+        finding = partial(self._words, reader, reason, nodes=tuple(self.state.nodes))
+        is_taken = reason[0] not in AT_UNMATCHED_NODE and id(reader) in self.state.node_of_pattern
+        depth = self._depth() - (self.sizes.get(id(reader), 1) if is_taken else 0)
         best = self.best
         if best is None or (not best.is_only and not best.is_whole and depth > best.matched):
             self.best = self._furthest(depth, [finding()] if self.fault is None else [self.fault(), finding()])
@@ -102,7 +103,7 @@ class FailureListener:
 
     def exact_first(self, attempt: Callable[..., bool], then: Continuation) -> bool:
         """Search the ways in which a choice fits exactly, and only if there are none, those that fail somewhere."""
-        state, is_exact, steps = self.state, False, self.state.steps
+        state, is_exact, steps, reader = self.state, False, self.state.steps, self.state.reader
 
         def go_on() -> bool:
             nonlocal is_exact, steps
@@ -118,9 +119,9 @@ class FailureListener:
         state.listener, state.steps = None, 0
         if attempt(go_on):
             return True
-        state.listener, state.steps, taken = self, steps, state.steps
+        state.listener, state.reader, state.steps, taken = self, reader, steps, state.steps
         if taken > STEP_LIMIT:
-            self.fails(None, self.line, ("too_ambiguous",))
+            self.fails(None, reader, ("too_ambiguous",))
         return not is_exact and attempt(then, is_near=True)
 
     def _finish(self, names: tuple[str, ...]) -> bool:
@@ -130,8 +131,12 @@ class FailureListener:
             return self._conclude(names)
         further, matcher = candidate_outputs(state, compiled, names), compiled.outputs[place]
         if not further:
-            return self.fails(None, self.line, ("no_output", compiled, place))
-        return any(matcher(state, name, partial(self._finish, (*names, name))) for name in further)
+            return self.fails(None, None, ("no_output", compiled, place))
+        for name in further:
+            state.reader = None
+            if matcher(state, name, partial(self._finish, (*names, name))):
+                return True
+        return False
 
     def _conclude(self, names: tuple[str, ...]) -> bool:
         """All nodes matched: check the match as a whole; returns whether nothing stands against it."""
@@ -141,7 +146,7 @@ class FailureListener:
         blocked = node_failures.removal_failures(state, self.compiled, match, passed=passed, is_free=is_free)
         fault = None if self.fault is None else self.fault()
         against = [fault, *blocked, self.refuse(match, fault is not None)]
-        failures = [_with_line(finding, self.line) for finding in against if finding is not None]
+        failures = [self._with_line(finding, None) for finding in against if finding is not None]
         if failures:
             done = self._furthest(self._depth(), failures)
             done = done._replace(is_only=done.also is None, is_whole=fault is None)
@@ -161,13 +166,13 @@ class FailureListener:
         also = failures[1] if len(failures) > 1 else None
         return FurthestFailure(depth, failures[0], also, is_only=False, nodes=nodes, made=made)
 
-    def _words(self, line: PatternLine, reason: Reason, nodes: Sequence[Node]) -> MatchFailure:
+    def _words(self, reader: NodePattern | None, reason: Reason, nodes: Sequence[Node]) -> MatchFailure:
         """A failure in words.  nodes: matched before it."""
         state = MatchState(self.state.index, self.state.scope)
         state.nodes = without_virtual(list(nodes))
-        return _with_line(IN_WORDS[reason[0]](state, *reason[1:]), line)
+        return self._with_line(IN_WORDS[reason[0]](state, *reason[1:]), reader)
 
-
-def _with_line(finding: MatchFailure, line: PatternLine) -> MatchFailure:
-    """A failure with the line of the pattern that is being matched, if it has none yet."""
-    return replace(finding, where=finding.where or line.where, op=finding.op or line.op)
+    def _with_line(self, finding: MatchFailure, reader: NodePattern | None) -> MatchFailure:
+        """A failure with the line of the pattern that is being matched, if it has none yet."""
+        where, op = (self.compiled.pattern.where, "") if reader is None else (reader.where, qualified_op(reader))
+        return replace(finding, where=finding.where or where, op=finding.op or op)

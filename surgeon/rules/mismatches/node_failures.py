@@ -135,10 +135,13 @@ def raises(state: MatchState, operation: NodePattern, rank: int) -> MatchFailure
     return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", message=message)
 
 
-def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any) -> MatchFailure:
-    """An attribute has another value."""
+def other_parameter(
+    state: MatchState, node: Node, name: str, wanted: Any, found: Any, where: str = ""
+) -> MatchFailure:
+    """An attribute has another value.  where: the line of the pattern, if it is not that of the operation."""
     change = suggest_attribute(state, node, name, wanted)
-    return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
+    failure = _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
+    return replace(failure, where=where)
 
 
 def not_a_tensor(state: MatchState, node: Node, name: str) -> MatchFailure:
@@ -210,7 +213,7 @@ def another_value(state: MatchState, literal: LiteralValue, name: str) -> MatchF
     if value is not None and is_alike and value.array.dtype.kind in "iu":
         array = np.asarray(literal.value).astype(value.array.dtype).reshape(value.array.shape)
     change, at = (suggest_value(state, name, value=text, array=array), name) if is_alike else ("", "")
-    return MatchFailure(kind, f"the constant {text}", what, seen, change=change, at=at)
+    return MatchFailure(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at)
 
 
 def no_output(state: MatchState, compiled: CompiledPattern, place: int) -> MatchFailure:

@@ -8,9 +8,9 @@ from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.associative.flattening import DIVISIONS, NEGATIONS, OPERAND_SIGNS, PRODUCT, SUM
-from surgeon.rules.matching.listener import Continuation, PatternLine
+from surgeon.rules.matching.listener import Continuation
 from surgeon.rules.matching.match_state import MatchState, default_rtol
-from surgeon.rules.matching.pattern import Value
+from surgeon.rules.matching.pattern import NodePattern, Value
 
 CANCELS = 100.0
 Matcher = Callable[[MatchState, str, Continuation], bool]
@@ -66,8 +66,8 @@ class Chain:
     """Relative tolerance of `number`; None: the default of its dtype."""
     capture: str | None
     """Capture name that binds the number instead."""
-    line: PatternLine
-    """The pattern's operation."""
+    operation: NodePattern
+    """Its last operation in the pattern."""
     is_division: bool = False
     """Whether it is a single Div, which integers allow only in this form."""
     identities: frozenset[str] = frozenset()
@@ -133,7 +133,8 @@ def divides_as_floats(
     """Integer division is not a multiplication; sums and products wrap in the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
-    if chain.is_division and len(leaves) + constants == 2 and state.node_of_pattern[chain.line.key].op in DIVISIONS:
+    root = state.node_of_pattern[id(chain.operation)]
+    if chain.is_division and len(leaves) + constants == 2 and root.op in DIVISIONS:
         return True
     return any(state.is_float(name) for name, _ in leaves)
 

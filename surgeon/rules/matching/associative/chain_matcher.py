@@ -46,7 +46,7 @@ TOLERATED = ("number", "dtype", "rank")  # chain faults past which a search can 
 def chain_matcher(chain: Chain) -> Matcher:
     """A matcher for a tensor that is this sum or product."""
     single = chain.terms[0] if len(chain.terms) == 1 and chain.capture is None else None
-    key = chain.line.key
+    key = id(chain.operation)
 
     def match(state: MatchState, name: str, then: Continuation, is_near: bool = False) -> bool:
         if state.listener is not None and not is_near:
@@ -62,11 +62,11 @@ def chain_matcher(chain: Chain) -> Matcher:
         _, node, _ = state.behind(name)
         if node is not None and is_same_op_other_domain(chain, node):
             go_on = partial(enter, state, node, mark, then=then)
-            return state.listener.fails(go_on, chain.line, ("namesake", chain, node))
+            return state.listener.fails(go_on, chain.operation, ("namesake", chain, node))
         if node is None or (leaves := _operands_of_another_op(state, chain, node)) is None:
-            return state.listener.fails(None, chain.line, ("not_a_chain", chain, name))
+            return state.listener.fails(None, chain.operation, ("not_a_chain", chain, name))
         go_on = partial(enter, state, node, mark, then=then, leaves=leaves)
-        return state.listener.fails(go_on, chain.line, ("not_a_chain", chain, name))
+        return state.listener.fails(go_on, chain.operation, ("not_a_chain", chain, name))
 
     def enter(state: MatchState, node: Node, mark: int, then: Continuation, leaves: Leaves | None = None) -> bool:
         """Match the tree above a node.  mark: the nodes matched before.  leaves: the operands, if they are known."""
@@ -110,16 +110,16 @@ def _negation_constants(chain: Chain, node: Node) -> Constants:
 def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
     """Match a tensor of another op as a product that it is equal to."""
     _, node, _ = state.behind(name)
-    if node is None or node.op not in chain.expandable or chain.line.key in state.node_of_pattern:
+    if node is None or node.op not in chain.expandable or id(chain.operation) in state.node_of_pattern:
         return False
-    state.node_of_pattern[chain.line.key] = node
+    state.node_of_pattern[id(chain.operation)] = node
 
     def enter(opening: Expansion) -> bool:
         return _cut(state, chain, opening.operands, leaves=(), constants=opening.constants, then=then)
 
     if by_identities(state, chain, (name, 1), enter):
         return True
-    del state.node_of_pattern[chain.line.key]
+    del state.node_of_pattern[id(chain.operation)]
     return False
 
 
@@ -193,7 +193,7 @@ def _cut(
             numbers = (*constants, *_negation_constants(chain, node))
             if listener is not None and is_strange:
                 go_on = partial(_cut, state, chain, opened, leaves=leaves, constants=numbers, then=then)
-                listener.fails(go_on, chain.line, ("namesake", chain, node))
+                listener.fails(go_on, chain.operation, ("namesake", chain, node))
             elif _cut(state, chain, opened, leaves=leaves, constants=numbers, then=then):
                 return True
             del state.nodes[mark:]
@@ -240,7 +240,7 @@ def _other_count(state: MatchState, chain: Chain, leaves: Leaves, constants: Con
     listener = state.listener
     if listener is None:
         return False
-    listener.fails(None, chain.line, ("number_of_operands", chain, leaves))
+    listener.fails(None, chain.operation, ("number_of_operands", chain, leaves))
     has_number = any(item.name for item in constants) or chain.capture is not None or chain.number == chain.neutral
     if len(leaves) != len(chain.terms) + 1 or has_number:
         return False
@@ -252,7 +252,7 @@ def _other_count(state: MatchState, chain: Chain, leaves: Leaves, constants: Con
     for place in sorted(range(len(leaves)), key=order):
         rest = _drop_operand(leaves, place)
         go_on = partial(_compare, state, chain, rest, constants=(), then=then, is_reported=True)
-        listener.fails(go_on, chain.line, ("not_fixed", chain, leaves[place][0]))
+        listener.fails(go_on, chain.operation, ("not_fixed", chain, leaves[place][0]))
     return False
 
 
@@ -342,7 +342,7 @@ def _compare(
     go_on = partial(_bind, state, chain, leaves, total=total, then=then)
     for fault in reversed(wrong):
         reason = "chain_fault", fault, chain, leaves, constants, state.bindings.get(chain.capture or "")
-        go_on = partial(state.listener.fails, go_on if fault in TOLERATED else None, chain.line, reason)
+        go_on = partial(state.listener.fails, go_on if fault in TOLERATED else None, chain.operation, reason)
     return go_on()
 
 
@@ -368,9 +368,10 @@ def _assign(state: MatchState, chain: Chain, position: int, leaves: Leaves, then
     if position + 1 == len(chain.terms) and len(leaves) == 1 and term.heads is None:
         name, sign = leaves[0]
         if sign == term.sign:
+            state.reader = chain.operation
             return term.matcher(state, name, then)
     for place, name in _candidates(state, term, leaves):
-        rest = _drop_operand(leaves, place)
+        rest, state.reader = _drop_operand(leaves, place), chain.operation
         if term.matcher(state, name, partial(_assign, state, chain, position + 1, leaves=rest, then=then)):
             return True
     return state.listener is not None and _no_candidate(state, chain, position, leaves=leaves, then=then)
@@ -383,12 +384,12 @@ def _no_candidate(state: MatchState, chain: Chain, position: int, leaves: Leaves
         return False
     reason = "no_operand", chain, term, leaves
     if len(leaves) > 1 or leaves[0][1] != term.sign:
-        listener.fails(None, chain.line, reason)
+        listener.fails(None, chain.operation, reason)
     for place, (name, sign) in enumerate(leaves):
         if sign == term.sign and name in state.producers:
-            rest = _drop_operand(leaves, place)
+            rest, state.reader = _drop_operand(leaves, place), chain.operation
             term.matcher(state, name, partial(_assign, state, chain, position + 1, leaves=rest, then=then))
-    return listener.fails(None, chain.line, reason)
+    return listener.fails(None, chain.operation, reason)
 
 
 def _candidates(state: MatchState, term: ChainOperand, leaves: Leaves) -> Iterator[tuple[int, str]]:
