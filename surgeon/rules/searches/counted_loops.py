@@ -1,13 +1,11 @@
 """Loops that end by a condition and count: their trip limit follows from it."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from itertools import compress
 from typing import NamedTuple
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper
 
-from surgeon.ir.constants import ConstantValue
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import ADDITIONS, CAST_OPS, GATHERS, IDENTITY_OPS, LOOPS, traits_of
@@ -48,15 +46,11 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
     for node in scope.nodes_of(LOOPS):
         if not node.alive or node.inputs[0] or len(node.inputs) < 2:
             continue
-        item = node.attribute("body")
-        body = next((inner for inner in scope.bodies if inner.owner is node), None)
-        if item is None or item.ref_attr_name or body is None or not is_unmodified(body):
+        bodies = index.bodies(node)
+        if len(bodies) != 1 or not is_unmodified(bodies[0]):
             continue
-        numbers = (
-            count
-            for count in _Counter(node, item.g, partial(index.constants.get, body)).counts()
-            if all(types.dtype(scope, name) in INTEGERS for name in _integers(count))
-        )
+        counts = _Counter(index, node, bodies[0]).counts()
+        numbers = (one for one in counts if all(types.dtype(scope, name) in INTEGERS for name in _integers(one)))
         count = next(numbers, None)
         if count is None:
             continue
@@ -87,40 +81,35 @@ def _integers(count: _Count) -> list[str]:
 
 
 class _Counter:
-    """Analyses the counter of a loop's body, and the tensors that it is compared with or indexes.
+    """Analyses the counter of a loop's body, and the tensors that it is compared with or indexes."""
 
-    constant: returns the value of a constant that the body reads, None for other tensors.
-    """
-
-    def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], ConstantValue | None]) -> None:
-        self._body, self._constant = body, constant
-        self._makers = {name: made for made in body.node for name in made.output}
-        inputs = [value.name for value in body.input]
-        outputs = [value.name for value in body.output]
+    def __init__(self, index: Index, node: Node, body: Scope) -> None:
+        self._body, self._constants = body, index.constants
+        inputs, outputs = body.input_names, body.output_names
         self._carried = dict(zip(inputs[CARRIED:], node.inputs[CARRIED:], strict=False))
         self._nexts = dict(zip(inputs[CARRIED:], outputs[1:], strict=False))
         self._condition, self._iteration = outputs[0], inputs[0]
-        self._own = {tensor.name for tensor in body.initializer}.union(self._makers, inputs)
 
     def counts(self) -> Iterator[_Count]:
         """Trip limits, by the loop's condition first, then by Gathers."""
         pending = [self._condition]
         while pending:
-            made = self._makers.get(self._source(pending.pop()))
-            if made is not None and made.op_type == "And":
-                pending += made.input
+            made = self._body.producers.get(self._source(pending.pop()))
+            if made is not None and made.op == "And":
+                pending += made.inputs
             elif made is not None:
                 yield from self._compared(made)
-        for made in self._body.node:
-            if made.op_type in GATHERS and (limit := self._invariant(made.input[0])) is not None:
-                axis = next((item.i for item in made.attribute if item.name == "axis"), 0)
-                yield from (_Count(start, limit, more, axis) for start, more in self._counted(made.input[1]))
+        for made in self._body.nodes:
+            if made.op in GATHERS and (limit := self._invariant(made.inputs[0])) is not None:
+                axis = made.attribute("axis")
+                along = 0 if axis is None else axis.i
+                yield from (_Count(start, limit, more, along) for start, more in self._counted(made.inputs[1]))
 
-    def _compared(self, made: NodeProto) -> Iterator[_Count]:
-        comparison = traits_of(made.op_type).algebra.comparison
+    def _compared(self, made: Node) -> Iterator[_Count]:
+        comparison = traits_of(made.op).algebra.comparison
         if comparison in ("", "="):
             return
-        low, high = made.input if comparison.startswith("<") else reversed(made.input)
+        low, high = made.inputs if comparison.startswith("<") else reversed(made.inputs)
         limit = self._invariant(high)
         if limit is not None:
             for start, later in self._counted(low):
@@ -137,32 +126,28 @@ class _Counter:
 
     def _predecessor(self, name: str) -> str | None:
         """The tensor that is one less than this one; None if there is none."""
-        step = self._makers.get(name)
-        if step is None or step.op_type not in ADDITIONS:
+        step = self._body.producers.get(name)
+        if step is None or step.op not in ADDITIONS:
             return None
-        found = [
-            self._source(one)
-            for one, other in zip(step.input, reversed(step.input), strict=True)
-            if self._is_one(other)
-        ]
-        return found[0] if found else None
+        pairs = zip(step.inputs, reversed(step.inputs), strict=True)
+        return next((self._source(one) for one, other in pairs if self._is_one(other)), None)
 
     def _invariant(self, name: str) -> str | None:
         """The outer tensor that equals this one in every step; None if there is none."""
         name = self._source(name)
         if name in self._carried:
             return self._carried[name] if self._source(self._nexts[name]) == name else None
-        return None if name in self._own else name
+        return None if self._body.defines(name) else name
 
     def _source(self, name: str) -> str:
         """The tensor behind identities and casts, which do not change how integers compare."""
-        while name in self._makers and self._makers[name].op_type in SAME_INTEGERS:
-            name = self._makers[name].input[0]
+        while (made := self._body.producers.get(name)) is not None and made.op in SAME_INTEGERS:
+            name = made.inputs[0]
         return name
 
     def _is_one(self, name: str) -> bool:
         """Whether a tensor of the body is the integer 1."""
-        value = self._constant(name)
+        value = self._constants.get(self._body, name)
         return value is not None and value.array.dtype in INTEGER_DTYPES and value.scalar == 1
 
 
