@@ -90,8 +90,8 @@ class InputDependence(Dataflow[int]):
 
     def _outputs(self, node: Node, op: OpTraits, slot: int) -> Iterator[tuple[str, bool]]:
         """The outputs that a node computes from the value in this slot, with whether they are bounded for any value."""
-        own = (*op.control.trip_counts, *op.control.conditions)
-        if self._index.called(node) is not None or (op.control.has_bodies and slot not in own):
+        is_passed_on = op.control.has_bodies and slot not in (*op.control.trip_counts, *op.control.conditions)
+        if is_passed_on or self._index.called(node) is not None:
             return  # `Edges` follows the value through the function or body
         is_bounded = (
             op.dtype.returns_indices

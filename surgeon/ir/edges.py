@@ -66,8 +66,8 @@ class Edges:
         return self._across(self._borders[1], tensor)
 
     def _across(self, borders: _Borders, tensor: Tensor) -> Iterator[Tensor]:
-        calls = tensor.calls
-        for other, call, is_inside in borders.get(tensor._replace(calls=()), ()):
+        scope, name, calls = tensor
+        for other, call, is_inside in borders.get(Tensor(scope, name), ()) if borders else ():
             if call is None or not self._by_call:
                 yield other._replace(calls=calls)
             elif is_inside and len(calls) < _DEEPEST:
