@@ -342,7 +342,7 @@ CASES = [
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.pipeline.acceptance.match_acceptance._build",
+        "surgeon.pipeline.acceptance.match_acceptance._decide",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon upgrade IN OUT --opset 20",
@@ -356,7 +356,7 @@ CASES = [
         files={"rules.py": NO_KERNEL},
     ),
     Case(
-        "surgeon.pipeline.rewriting.aliased_edit.apply_aliased_edit",
+        "surgeon.pipeline.rewriting.aliased_edit._naming_options",
         at(17, UNTOLD_DETECTOR),
         "rewrite IN OUT --rules nms",
         "surgeon append IN OUT nms",
@@ -643,7 +643,7 @@ def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise ValueError("not even wrong")
 
-    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.open_index", broken)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.rule_set.open_index", broken)
     onnx.save(onnx.parser.parse_model(RELU), "in.onnx")
     with recorded() as made:
         said = run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu")

@@ -134,8 +134,8 @@ class Replacement:
     def fits_anywhere(self) -> bool:
         """Whether it can be written at any site: its nodes make the only output, and the dtypes of constants are known.
         """
-        (output, *others) = self.outputs
-        return output.kind == "inner" and not others and all(item.like is None for item in self.constants)
+        is_made = [output.kind == "inner" for output in self.outputs] == [True]
+        return is_made and all(item.like is None for item in self.constants)
 
     def as_protos(self) -> Iterator[NodeProto]:
         """The nodes with provisional names: those of their references."""
