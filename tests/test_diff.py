@@ -280,11 +280,11 @@ def test_the_command_reports_it_and_ends_with_1(tmp_path):
     onnx.save(layers(2), tmp_path / "a.onnx")
     onnx.save(layers(2, lambda at, text: text.replace("axis = -1", "axis = 0")), tmp_path / "b.onnx")
     same = run("diff", tmp_path / "a.onnx", tmp_path / "a.onnx")
-    assert (same.exit_code, "differs    nothing\n" in same.output) == (0, True)
+    assert (same.exit_code, "differs  nothing\n" in same.output) == (0, True)
     found = run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--report", tmp_path / "d.html")
     assert found.exit_code == 1
-    assert "attributes 2 × Softmax: axis -1 → 0 at " in found.output
-    assert "same       16 of 18 and 18 nodes" in found.output
+    assert "attributes  2 × Softmax: axis -1 → 0 at " in found.output
+    assert "same        16 of 18 and 18 nodes" in found.output
     data = json.loads(run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)
     assert (data["differs"], data["same"], data["changes"][0]["count"]) == (True, 16, 2)
     assert "Softmax: axis -1 → 0" in (tmp_path / "d.html").read_text(encoding="utf-8")
@@ -536,9 +536,9 @@ def test_what_models_tell_of_themselves_is_no_difference_and_reported(tmp_path):
         onnx.save(model, tmp_path / f"{name}.onnx")
     shown = run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--report", tmp_path / "d.html")
     assert shown.exit_code == 0
-    assert "differs    nothing but what they tell of themselves\ntold       ir_version: '9' → '10'\n" in shown.output
+    assert "differs  nothing but what they tell of themselves\ntold     ir_version: '9' → '10'\n" in shown.output
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
-    assert "Nothing but what they tell of themselves differs." in page
+    assert "<dt>differs</dt><dd>nothing but what they tell of themselves</dd>" in page
     assert "metadata trace of 2 nodes" in page
 
 
