@@ -36,6 +36,44 @@ def test_any_model_is_made_of_any_other(old, new):
         assert same(minimal_patch(model, other).to_proto(), other)
 
 
+@pytest.mark.parametrize("wanted", ["", "tensor_type", "sequence_type", "optional_type"])
+@pytest.mark.parametrize(("first", "last"), [("tensor_type", "sequence_type"), ("sequence_type", "tensor_type")])
+def test_a_member_that_a_later_one_replaces_does_not_come_back(first, last, wanted):
+    """The file holds two members of a oneof; the last one counts, and goes."""
+    inner = b""
+    for name in (first, last):
+        one = onnx.TypeProto(denotation="")
+        getattr(one, name).SetInParent()
+        if name == "tensor_type":
+            one.tensor_type.elem_type = 1
+        inner += one.SerializeToString()
+    value = onnx.ValueInfoProto(name="x").SerializeToString() + b"\x12" + bytes([len(inner)]) + inner
+    graph = b"j" + bytes([len(value)]) + value
+    old = b":" + bytes([len(graph)]) + graph
+    assert onnx.ModelProto.FromString(old).graph.value_info[0].type.WhichOneof("value") == last
+    other = onnx.ModelProto.FromString(old)
+    other.graph.value_info[0].type.Clear()
+    if wanted:
+        getattr(other.graph.value_info[0].type, wanted).SetInParent()
+    with Model.open(old, threshold=1 << 40) as model:
+        assert same(minimal_patch(model, other).to_proto(), other)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"dim_value": 3}, {"dim_param": "m"}])
+def test_a_number_that_a_name_replaces_does_not_come_back(wanted):
+    dims = onnx.TensorShapeProto.Dimension(dim_value=2).SerializeToString()
+    dims += onnx.TensorShapeProto.Dimension(dim_param="n").SerializeToString()
+    body = b"\n" + bytes([len(dims)]) + dims
+    for tag in (b"\x12", b"\n", b"\x12", b"j", b":"):  # shape, tensor_type, type, value_info, graph
+        body = tag + bytes([len(body)]) + body
+    other = onnx.ModelProto.FromString(body)
+    (dim,) = other.graph.value_info[0].type.tensor_type.shape.dim
+    assert dim.dim_param == "n"
+    dim.CopyFrom(onnx.TensorShapeProto.Dimension(**wanted))
+    with Model.open(body, threshold=1 << 40) as model:
+        assert same(minimal_patch(model, other).to_proto(), other)
+
+
 @few
 @given(models())
 def test_a_model_as_it_is_needs_no_edit(data):

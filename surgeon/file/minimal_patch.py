@@ -54,6 +54,7 @@ class _Differences:
 
     def compare(self, where: Address, old: ProtoMessage, new: ProtoMessage) -> None:
         """Edit the message at an address so that it equals another of its type."""
+        self._delete_replaced(where, old, new)
         for field in old.DESCRIPTOR.fields:
             before, after = getattr(old, field.name), getattr(new, field.name)
             if is_repeated(field):
@@ -67,6 +68,16 @@ class _Differences:
                 self._compare_scalars(where, field, [before] * is_held[0], [after] * is_held[1])
             else:
                 self._compare_one(where, field, old, new)
+
+    def _delete_replaced(self, where: Address, old: ProtoMessage, new: ProtoMessage) -> None:
+        """Delete members of a oneof that a later member replaces in the file: they would be back without that one."""
+        for group in old.DESCRIPTOR.oneofs:
+            if old.WhichOneof(group.name) == new.WhichOneof(group.name):
+                continue
+            for field in group.fields:
+                is_written = field.message_type is None and new.HasField(field.name)
+                if not is_written and not old.HasField(field.name):
+                    self._patch.delete_all(where, field.number, range(self._model.count(where, field.number)))
 
     def _compare_one(self, where: Address, field: FieldDescriptor, old: ProtoMessage, new: ProtoMessage) -> None:
         number, count = field.number, self._model.count(where, field.number)
