@@ -109,11 +109,11 @@ def rank(view: NodeView, position: int) -> int:
     return len(shape)
 
 
-def axis_of(view: NodeView, default: int, extra: int = 0) -> int:
-    """The axis that an attribute names, among those of the first input and `extra` new ones."""
+def axis_of(view: NodeView, default: int) -> int:
+    """The axis of the first input that an attribute names."""
     axis = view.attribute("axis", default)
     require(isinstance(axis, int))
-    return normalize_axis(axis, rank(view, 0) + extra)
+    return normalize_axis(axis, rank(view, 0))
 
 
 def unrelated(_: NodeView) -> AxisLabels:
@@ -127,11 +127,11 @@ def same_axes(view: NodeView) -> AxisLabels:
     return AxisLabels({0: axes}, axes)
 
 
-def combining(default: int | None = None, behind: bool = False) -> LabelRule:
+def combining(default: int = -1, behind: bool = False) -> LabelRule:
     """Labels of an op that combines elements along the axis that an attribute names, or along it and all behind."""
 
     def rule(view: NodeView) -> AxisLabels:
-        labels, axis = same_axes(view), axis_of(view, -1 if default is None else default)
+        labels, axis = same_axes(view), axis_of(view, default)
         return labels._replace(mixed=labels.inputs[0][axis:] if behind else [axis])
 
     return rule
