@@ -38,6 +38,7 @@ from surgeon.shapes.tensor_types import (
     ValueArray,
     complete_type,
     completed,
+    is_sum,
     run_rule,
     sanitized,
 )
@@ -322,11 +323,10 @@ class ShapeInference:
         return by_rule(site)
 
     def _may_be_simpler(self, home: Scope, name: str, found: TensorType) -> bool:
-        """Whether the file declares a shape of which the node computes a size with a floor, min or max."""
-        for size in found.shape or ():
-            if not isinstance(size, int) and size.calls:
-                return self._stated.draft(home, name).shape is not None
-        return False
+        """Whether the file declares a shape of which the node computes a size: a sum, or with a floor, min or max."""
+        if not any(isinstance(size, Expr) and (size.calls or is_sum(size)) for size in found.shape or ()):
+            return False
+        return self._stated.draft(home, name).shape is not None
 
     def _completed(self, home: Scope, name: str, ruled: PartialType | TensorType) -> TensorType:
         """A type as the node makes it, completed by the file."""

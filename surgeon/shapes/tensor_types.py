@@ -14,6 +14,7 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.ops.schemas.node_check import opset_mismatch
 from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, evaluate, has_calls, symbols
+from surgeon.shapes.constraints.input_dims import is_total
 
 ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
@@ -346,6 +347,11 @@ def completed(ruled: PartialType | TensorType, declared: PartialType | TensorTyp
     return PartialType(dtype, list(map(_simplest, ruled.shape, declared.shape)))
 
 
+def is_sum(size: Size | None) -> bool:
+    """Whether a size is a sum of several terms."""
+    return isinstance(size, Expr) and len(size.terms) > 1
+
+
 def contradict(one: PartialShape, other: PartialShape) -> bool:
     """Whether two shapes differ in rank or in a number.  Symbolic sizes never contradict."""
     pairs = zip(one, other, strict=False)
@@ -360,11 +366,14 @@ def fixed_sizes(dims: Iterable[TensorShapeProto.Dimension]) -> list[Size | None]
 def _simplest(ruled: Size | None, declared: Size | None) -> Size | None:
     """The declared size, if the other is unknown, or is computed and has the same value at all tried sizes.
 
-    An exporter may know that a size with a floor in it is a plain number, or that it is positive.
+    An exporter may know that a size with a floor in it is a plain number, or that it is positive.  The declared name of
+    a total of past and new tokens is taken for a sum, because no node says that the two are equal.
     """
     if declared is None or ruled is None or is_unknown(ruled):
         return ruled if declared is None else declared
     names = sorted(symbols(ruled))
+    if is_sum(ruled) and str(declared) not in names and is_total(str(declared)):
+        return declared
     if not has_calls(ruled, "floor", "min", "max") or not symbols(declared) <= set(names):
         return ruled
     tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _TRIED_SIZES]
