@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import ExpectationUnmet, UsageError
@@ -31,7 +31,7 @@ Selection: TypeAlias = dict[str, tuple[Rule, ...]]
 UpgradeChoice: TypeAlias = int | Literal["none", "auto"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleSet:
     """Replace what rules recognise; the fields are those of `surgeon.rewrite`."""
 
@@ -58,19 +58,24 @@ class RuleSet:
     report: Report = field(default_factory=lambda: Report("", "", "", {}), compare=False, repr=False)
     """Report of the rules, and of the upgrade and the edit before them."""
 
+    @cached_property
+    def resolved(self) -> tuple[Selection, list[str]]:
+        """The rules, and the names of edits among their names.  Raises RuleError for unknown and senseless ones."""
+        if not self.rules and self.inline:
+            return {}, []
+        return resolve_with_edits(self.rules, approximate=self.approximate)
+
     def require(self) -> None:
-        """Raise UsageError for invalid values."""
+        """Raise UsageError for invalid values, and RuleError for rules that cannot run."""
         resolve_provider(self.target, self.ep)
         require_choice(self.upgrade, self.expect, self.only, self.skip)
+        _ = self.resolved
 
     def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:
         """The edit and the upgrade before the rules, and the rules."""
-        self.require()
         with checks.timer.phase("read"):
-            selection: Selection = {}
-            tails: list[str] = []
-            if self.rules or not self.inline:
-                selection, tails = resolve_with_edits(self.rules, approximate=self.approximate)
+            self.require()
+        selection, tails = self.resolved
         self.report.target, self.report.ep, self.report.tails = self.target, self.ep, tuple(tails)
         rules = RuleTransform(self, selection)
         steps: list[Transform | Compound] = [rules]
