@@ -103,11 +103,12 @@ class ReplacementCache:
 
     def site_class(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> SiteClass:
         """The class of a match for a form of a rule: that of its template, else by its nodes and bindings."""
-        template, form = match.template, plan.form.function
-        key = self._class_key(plan, compiled, match) if template is None else (form, template)
-        found = self._classes.get(key)
+        of_template = None if match.template is None else (plan.form.function, match.template)
+        found = None if of_template is None else self._classes.get(of_template)
         if found is None:
-            found = self._classes[key] = SiteClass()
+            found = self._classes.setdefault(self._class_key(plan, compiled, match), SiteClass())
+            if of_template is not None:
+                self._classes[of_template] = found
         return found
 
     def _class_key(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Hashable:
