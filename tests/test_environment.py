@@ -174,7 +174,7 @@ def is_of_text(call: ast.Call) -> bool:
     """Whether a call opens a file, or a pipe, of text without an encoding."""
     named = {item.arg: item.value for item in call.keywords}
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if "encoding" in named or None in named:
+    if "encoding" in named or None in named or ast.unparse(call.func) == "formatter.write_text":  # click's, of a help
         return False
     if name in ("read_text", "write_text"):  # of a path; what a package or a store has takes a name first
         return len(call.args) <= (name == "write_text")
