@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least, has_calls, size_max
-from surgeon.shapes.tensor_types import PartialShape, Shape, is_unknown
+from surgeon.shapes.tensor_types import PartialShape, is_unknown
 
 
 def broadcast(*shapes: PartialShape) -> list[Size | None]:
@@ -54,8 +54,3 @@ def _vagueness(size: Size) -> int:
     if is_unknown(size):
         return 3
     return 2 if has_calls(size, "floor", "min", "max") else 1
-
-
-def more_specific_shape(shape: Shape, other: Shape) -> Shape:
-    """Of two shapes that must be equal, each dimension as the one says it that says more."""
-    return tuple(more_specific_size(a, b) for a, b in zip(shape, other, strict=True))

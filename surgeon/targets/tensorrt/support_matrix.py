@@ -11,8 +11,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-# Ops of com.microsoft with the name of an op of ONNX and other inputs.  TensorRT goes by the name: it reads them wrong.
-READ_WRONG = frozenset({"Attention", "RotaryEmbedding"})
 # Those that mean the same as the op of ONNX.
 CONTRIB_EQUIVALENTS = frozenset(
     {"DequantizeLinear", "GatherND", "Gelu", "GridSample", "Pad", "QuantizeLinear", "Range", "Trilu"}

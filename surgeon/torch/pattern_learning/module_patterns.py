@@ -336,18 +336,14 @@ def learn(
     """The forms that exporters write, with `text()`, `functions` and a skeleton `rule`.
 
     Args:
-        what: an nn.Module; a class of them, or a factory, with its `arguments`; a function of tensors; or the name of
-            one, as in "torch.nn:GELU".
-        inputs: example tensors, in order.
-        arguments: what a class or factory is called with, by name.
-        exporters: "dynamo", "torchscript" or both; those that can write it, where none is named.
-        opsets: of ai.onnx; those at which the exporters change what they write, where none is named.
-        vary: other values of hyper-parameters, by the name of an argument or of a float that the module keeps; {}
-            changes none, None changes every float, and integers among `arguments`.  Sizes are changed where the
-            operation takes it: integer arguments that say a size change along.
-        placeholders: as for `surgeon.torch.export`.
-        free_sizes: export also with the sizes free that can vary, for models exported so: where a size is worked out
-            from a shape, the exporters write other nodes.
+        what: as for `pattern`.
+        inputs: as for `pattern`.
+        arguments: as for `pattern`.
+        exporters: as for `pattern`.
+        opsets: as for `pattern`.
+        vary: as for `pattern`.
+        placeholders: as for `pattern`.
+        free_sizes: as for `pattern`.
         title: what to call the operation in the text.
 
     Returns:
