@@ -184,11 +184,11 @@ def _declarations(name: str) -> Sequence[Declared]:
 def _words(item: Declared, words: str) -> str:
     """The words of an option, without sentences for Python; those of `rewrite` for "as for `rewrite`".
 
-    The function is of the same module, or public.
+    The function is public, or of the same module.
     """
     there = re.search(r"^as for `(\w+)`", words)
     if there is not None:
-        others = (*declared(item.module, there[1]), *_declarations(there[1]))
+        others = (*_declarations(there[1]), *declared(item.module, there[1]))
         words = next(other.words for other in others if other.name == item.name)
     words = " ".join(_IN_PYTHON.sub("", words.replace("`", "")).split())
     return f"{words[:1].upper()}{words[1:]}"
