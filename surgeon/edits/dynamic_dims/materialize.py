@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -100,22 +101,32 @@ class SizeWriter:
             names = [self._symbol(atom) if isinstance(atom, str) else self._call(atom) for atom in atoms]
             if coefficient != 1 or not names:
                 names.append(self.numbers([coefficient]))
-            terms.append(self._chain("Mul", names))
-        return self._chain("Add", terms)
+            terms.append(reduce(self._multiply, names))
+        return reduce(self._add, terms)
 
-    def _chain(self, op: str, names: Sequence[str]) -> str:
-        found = names[0]
-        for name in names[1:]:
-            found = self.make(op, [found, name], "size")
-        return found
+    def _add(self, one: str, other: str) -> str:
+        return self.make("Add", [one, other], "size")
+
+    def _multiply(self, one: str, other: str) -> str:
+        return self.make("Mul", [one, other], "size")
+
+    def _divide(self, one: str, other: str) -> str:
+        """Rounds towards zero, which is down because sizes are not negative."""
+        return self.make("Div", [one, other], "size")
+
+    def _larger(self, one: str, other: str) -> str:
+        return self.make("Max", [one, other], "size")
+
+    def _smaller(self, one: str, other: str) -> str:
+        return self.make("Min", [one, other], "size")
 
     def _call(self, call: SizeFunction) -> str:
         names = [self.size(item) for item in call.args]
         if call.kind == "floor":
-            return self._chain("Div", names)  # rounds towards zero, which is down because sizes are not negative
+            return reduce(self._divide, names)
         if self.opset < LIMITS_SINCE:
             raise GraphError(f"{call} takes opset {LIMITS_SINCE} to write; raise the opset first.")
-        return self._chain("Max" if call.kind == "max" else "Min", names)
+        return reduce(self._larger if call.kind == "max" else self._smaller, names)
 
     def _symbol(self, name: str) -> str:
         if name not in self._symbols:
