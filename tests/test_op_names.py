@@ -19,7 +19,6 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 REGISTRIES = {
     "authoring.learning.learn",
     "edits.dynamic_dims.op_constraints",
-    "edits.dynamic_dims.size_sources",
     "ir.folding_kernels",
 }
 BUILT = "nodes that it writes"
@@ -54,8 +53,6 @@ LISTED = {
     "rules.replacing.replacement": (BUILT, "CastLike Identity"),
     "rules.replacing.insertion_point": (BUILT, "Shape"),
     "rules.replacing.splicer": (BUILT, "CastLike Identity"),
-    "edits.dynamic_dims.size_sources": (FORMAT, "Concat"),
-    "edits.dynamic_dims.position_indices": (FORMAT, "Concat"),
     "edits.dynamic_dims.materialize": (
         BUILT,
         "Add Cast Concat Div Expand Gather Max Min Mul Range Reshape Shape Squeeze",

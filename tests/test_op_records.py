@@ -35,7 +35,7 @@ def split(name):
     return domain, op
 
 
-NO_SLOTS = ("signs", "string_attributes", "regex_attributes", "norm_axis", "neutral")
+NO_SLOTS = ("signs", "string_attributes", "regex_attributes", "norm_axis", "weighted_axis", "neutral")
 
 
 def slots(item):

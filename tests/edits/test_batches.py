@@ -286,6 +286,10 @@ FIXED = {
         "r = Reshape (x, channels)  d = Conv <group = {old}> (r, kernels)  y = Reshape (d, whole)",
         "has weights for each of its channels",
     ),
+    "a deformed weight for each channel of each sample": (
+        "r = Reshape (x, channels)  o = DeformConv <group = {old}> (r, kernels, moves)  y = Reshape (o, whole)",
+        "has weights for each of its channels",
+    ),
 }
 
 
@@ -300,7 +304,7 @@ def holding(nodes: str, old: int, size: int | str) -> onnx.ModelProto:
     places = ", ".join(str(3 * place) for place in range(2 * old))
     text = nodes.replace("{parts}", ", ".join(names)).replace("{old}", str(old)).replace("{slices}", slices)
     stored = weights(["one_grid"], 1, 4, 4, 2) + weights(["w"], 3, 3) + weights(["matrix"], 1, 2, 3)
-    stored += weights(["kernels"], 2 * old, 2, 1, 1)
+    stored += weights(["kernels"], 2 * old, 2, 1, 1) + weights(["moves"], 1, 2, 3, 3)
     return model(
         f"""g (float[{size}, 2, 3, 3] x) => (float[{size}, k, l, m] y)
         <int64[4] grids = {{{old}, 4, 4, 2}}, int64[2] rows = {{{6 * old}, -1}}, int64[4] whole = {{{old}, 2, 3, 3}},

@@ -168,6 +168,11 @@ FOLLOWING = {
         f"float[9, 1] k = {{{', '.join(map(str, range(9)))}}}",
     ),
     "Tile": ("int64[2] s = {6, 1}", "e = Tile (k, s)  y = Add (x, e)", "float[1, 4] k = {1, 2, 3, 4}"),
+    "Expand before a Flatten": (
+        "int64[3] s = {6, 2, 2}",
+        "e = Expand (k, s)  f = Flatten (e)  y = Add (x, f)",
+        "float[1, 2, 2] k = {1, 2, 3, 4}",
+    ),
     "zeros": ("", "y = Add (x, k)", f"float[6, 1] k = {{{', '.join(['0'] * 6)}}}"),
     "end": ("int64[1] a = {0}, int64[1] s = {6}", "e = Slice (x, a, s)  y = Relu (e)", ""),
     "shape": ("int64[2] s = {6, 4}", "e = Expand (k, s)  t = Mul (e, x)  y = Reshape (t, s)", "float k = {2}"),
@@ -485,8 +490,6 @@ def test_the_shortest_target():
     assert made(["n", 7, 4, 8], ["n", 7, 32]) == ["0", "7", "4", "8"]
     assert made(["4*n", 7, 8], ["n", 4, 7, 8]) == ["-1", "7", "8"]
     assert made(["4*n", "m", 8], ["n", 4, "8*m"]) == ["-1", "m", "8"]
-
-
 
 
 def test_what_is_stored_beside_is_an_input_where_all_that_is_stored_has_to_be():

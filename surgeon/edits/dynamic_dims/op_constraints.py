@@ -10,6 +10,15 @@ from surgeon.edits.dynamic_dims.size_sources import make_follow
 from surgeon.edits.dynamic_dims.trip_counts import check_loop
 from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import history
+from surgeon.ops.traits.trait_lookup import (
+    ELEMENT_LOOKUPS,
+    GATHERS,
+    LOOPS,
+    LOSSES,
+    TUPLE_LOOKUPS,
+    ops_with,
+    traits_of,
+)
 from surgeon.printed_commands import upgrade_to
 from surgeon.shapes.algebra.size_expressions import (
     Size,
@@ -84,9 +93,9 @@ def _without_bound(size: Size) -> Size:
 
 
 def _per_channel(walk: SizePropagation, site: NodeView) -> None:
-    """Ops with weights per channel of [N, C, ...]."""
-    shape = site.shape(0)
-    if shape is not None and walk.is_dynamic(shape[1:2]):
+    """Ops with weights for each channel."""
+    shape, axis = site.shape(0), traits_of(site.node.op).products.weighted_axis
+    if shape is not None and walk.is_dynamic(shape[axis:][:1]):
         raise CannotBeDynamic(
             site.node, "has weights for each of its channels, so that their number is no size to free"
         )
@@ -290,15 +299,14 @@ def _loss(walk: SizePropagation, site: NodeView) -> None:
 
 
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
-    **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _per_channel),
-    **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _per_channel),
-    **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _gather_elements),
-    **dict.fromkeys(("GatherND", "ScatterND"), _gather_nd),
-    **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _loss),
+    **dict.fromkeys(ops_with(lambda op: op.products.weighted_axis is not None), _per_channel),
+    **dict.fromkeys(GATHERS, _gather),
+    **dict.fromkeys(ELEMENT_LOOKUPS, _gather_elements),
+    **dict.fromkeys(TUPLE_LOOKUPS, _gather_nd),
+    **dict.fromkeys(LOSSES, _loss),
+    **dict.fromkeys(LOOPS, check_loop),
     "AffineGrid": _affine_grid,
     "Expand": _expand,
-    "Gather": _gather,
-    "Loop": check_loop,
     "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,

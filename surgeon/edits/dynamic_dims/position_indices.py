@@ -9,6 +9,7 @@ from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, IndexTupl
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbol, symbols
+from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.tensor_types import NodeView, Shape, TensorType
 
 
@@ -34,9 +35,11 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
 def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, size: Size) -> None:
     """The same for tuples that a Concat joins: a constant part enumerates positions.  Raises Revisit."""
     found = walk.shapes.origin.producer(site.scope, site.inputs[1])
-    if found is None or found[1].op != "Concat":
+    joined = None if found is None else walk.node_view(found[1])
+    labels = None if joined is None else axis_labels(joined)
+    if joined is None or labels is None or not labels.joined:
         return
-    joined, before = walk.node_view(found[1]), 0
+    before = 0
     for position in range(len(joined.inputs)):
         width = (joined.shape(position) or (0,))[-1]
         if not isinstance(width, int):

@@ -1,6 +1,5 @@
 """Traces a fixed size back to the constant or node that sets it, and plans its replacement."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -8,25 +7,24 @@ import numpy as np
 
 from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, Revisit
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbols
-from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.op_rules.rule_table import axis_labels
-from surgeon.shapes.tensor_types import NodeView, normalize_axis
+from surgeon.shapes.op_rules.size_inputs import SizeInput, size_input
+from surgeon.shapes.tensor_types import NodeView
 
 MAX_ELEMENTS = 1 << 24  # most elements of a constant that is examined
-INDEXED = {"GatherND": 1, "ScatterND": 1}
-"""By op whose indices are tuples, the position of that input."""
 
 
 def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     """Make an input of a node follow a size along an axis.  Raises Revisit on success, else CannotBeDynamic."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
     old = walk.fixed_size(size)
-    if source is not None and source[1].op in SOURCES:
+    if source is not None and (old != 1 or len(source[1].scope.readers(source[1].outputs[0])) <= 1):
         maker = walk.node_view(source[1])
-        readers = source[1].scope.readers(source[1].outputs[0])
-        if old != 1 or len(readers) <= 1:
-            SOURCES[source[1].op](walk, maker, axis, size)
+        found = size_input(maker, axis)
+        if found is not None:
+            _replace_number(walk, maker, found, size)
     if walk.is_constant(site, position):
         _follow_constant(walk, site, position, axis=axis, size=size)
     elif old == 1:
@@ -72,7 +70,8 @@ def _is_count(array: np.ndarray[Any, Any], axis: int) -> bool:
 
 def _selects_samples(walk: SizePropagation, site: NodeView) -> bool:
     """Whether a constant part of a Concat is the index along a dynamic dim of a GatherND or ScatterND."""
-    if site.node.op != "Concat":
+    labels = axis_labels(site)
+    if labels is None or not labels.joined:
         return False
     before: Size = 0
     for place in range(len(site.inputs)):
@@ -81,16 +80,12 @@ def _selects_samples(walk: SizePropagation, site: NodeView) -> bool:
             break
         before = before + (shape[-1] if shape else 0)
     for reader in site.node.scope.readers(site.node.outputs[0]):
-        if reader.op in INDEXED and reader.inputs[INDEXED[reader.op]] == site.node.outputs[0]:
-            table = walk.node_view(reader).shape(0)
-            if (
-                table is not None
-                and isinstance(before, int)
-                and before < len(table)
-                and walk.is_dynamic([table[before]])
-            ):
-                walk.notes.position_readers.add(reader)
-                return True
+        for lookup in traits_of(reader.op).indexing.lookups:
+            if lookup.by_tuples and reader.inputs[lookup.indices] == site.node.outputs[0]:
+                table = walk.node_view(reader).shape(lookup.table) or ()
+                if isinstance(before, int) and before < len(table) and walk.is_dynamic([table[before]]):
+                    walk.notes.position_readers.add(reader)
+                    return True
     return False
 
 
@@ -104,10 +99,9 @@ def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, siz
 def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """Make the inputs of a node follow a size of its output, if the node only passes the axis on."""
     labels = axis_labels(site)
-    if site.node.op in SEVERAL_ORIGINS:
-        SEVERAL_ORIGINS[site.node.op](walk, site, axis, size)
-    elif labels is None or labels.output is None:
-        _follow_in_place(walk, site, axis, size)
+    if labels is None or labels.output is None:
+        follow = _follow_reshaped if traits_of(site.node.op).shape.is_reshape else _follow_in_place
+        follow(walk, site, axis, size)
     else:
         for place, own in labels.origins(axis):
             if (site.shape(place) or ())[own] == walk.fixed_size(size):
@@ -147,62 +141,12 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
         make_follow(walk, site, 0, axis=place, size=wanted)
 
 
-SEVERAL_ORIGINS: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
-"""Ops with several input axes that an output axis may come from."""
-
-
-def _replace_number(walk: SizePropagation, site: NodeView, position: int, place: int, size: Size) -> None:
-    """Replace one number of a size input, if it is the old size."""
-    value = site.value(position)
-    numbers = None if value is None else value.reshape(-1).tolist()
-    if (
-        value is not None
-        and numbers is not None
-        and 0 <= place < len(numbers)
-        and numbers[place] == walk.fixed_size(size)
-    ):
-        walk.plan_size_input(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
+def _replace_number(walk: SizePropagation, site: NodeView, found: SizeInput, size: Size) -> None:
+    """Replace one number of a size input, if it is the old size.  Raises Revisit once it does."""
+    value = site.value(found.position)
+    numbers = [] if value is None else value.reshape(-1).tolist()
+    place = found.place
+    if value is not None and 0 <= place < len(numbers) and numbers[place] == walk.fixed_size(size):
+        made = [*numbers[:place], size, *numbers[place + 1 :]]
+        walk.plan_size_input(site, found.position, made, scalar=value.ndim == 0)
         raise Revisit(site.node)
-
-
-def _follow_expand(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    value, made = site.value(1), walk.view.facts(site.scope, site.node.outputs[0]).shape
-    shape = site.shape(0)
-    if value is None or made is None or shape is None:
-        return
-    own = axis - len(made) + len(shape)
-    if own < 0 or shape[own] == 1:
-        _replace_number(walk, site, 1, place=axis - len(made) + value.size, size=size)
-
-
-def _follow_slice(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    found, shape = slice_parameters(site), site.shape(0)
-    if found is None or shape is None or not site.has(2):
-        return
-    for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
-        if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.fixed_size(size):
-            _replace_number(walk, site, 2, place=place, size=size)
-
-
-def _follow_range(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    if site.sizes(0) == [0] and site.sizes(2) == [1]:
-        _replace_number(walk, site, 1, place=0, size=size)
-
-
-def _follow_resize(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    if site.has(3) and not site.attribute("axes"):
-        _replace_number(walk, site, 3, place=axis, size=size)
-
-
-SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
-    "AffineGrid": lambda walk, site, axis, size: (
-        None if axis else _replace_number(walk, site, 1, place=axis, size=size)
-    ),
-    "ConstantOfShape": lambda walk, site, axis, size: _replace_number(walk, site, 0, place=axis, size=size),
-    "Expand": _follow_expand,
-    "Range": _follow_range,
-    "Resize": _follow_resize,
-    "Slice": _follow_slice,
-    "Tile": lambda walk, site, axis, size: _replace_number(walk, site, 1, place=axis, size=size),
-}
-"""Ops with an input that sets a size of the output; each raises Revisit once that input follows."""

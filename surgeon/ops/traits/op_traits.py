@@ -181,6 +181,8 @@ class ProductTraits(NamedTuple):
     """The slots of the two matrices that are multiplied."""
     weight_slot: int | None = None
     """The slot of [M, C/group, ...] kernels; in recurrent layers the first of two weights."""
+    weighted_axis: int | None = None
+    """The axis of the first input that has weights for each of its places, as channels have."""
     slides_window: bool = False
     """It slides a window over the first input, as convolutions and pooling do."""
     attention_inputs: AttentionInputs | None = None

@@ -36,6 +36,12 @@ GATHERS = ops_with(
 """Those that copy slices of a table along one axis."""
 TUPLE_GATHERS = ops_with(lambda op: op.data.copies_elements and any(at.by_tuples for at in op.indexing.lookups))
 """Those that copy elements or slices of a table at tuples of indices."""
+ELEMENT_LOOKUPS = ops_with(lambda op: any(at.by_element for at in op.indexing.lookups))
+"""Those that read or write a table at an index for each element; table and indices have the same axes."""
+TUPLE_LOOKUPS = ops_with(lambda op: any(at.by_tuples for at in op.indexing.lookups))
+"""Those that read or write a table at tuples of indices."""
+LOSSES = ops_with(lambda op: any(at.default_axis == 1 for at in op.indexing.lookups))
+"""Those that pick scores [N, C, ...] by labels [N, ...]."""
 ONE_TYPE = ops_with(lambda op: op.dtype.one_type)
 RESHAPE_OPS = ops_with(lambda op: op.shape.is_reshape)
 SIZE_OPS = ops_with(lambda op: op.shape.returns_sizes)
