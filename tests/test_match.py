@@ -354,3 +354,25 @@ def test_a_glob_is_looked_for_among_the_nodes_that_fit_it():
     assert [node.op for node in found] == ["my::scale", "other::scale"]
     assert len(matches(model, lambda g, x: g.op("*::scale", x))) == 2
     assert len(matches(model, lambda g, x: g.relu(g.op("*::scale", x)))) == 1
+
+
+def test_a_pattern_of_190_operations_matches_on_a_stack_of_the_usual_size():
+    """A match is one chain of calls, of some thousand frames here."""
+
+    def wide(g, x):
+        def tree(depth):
+            return x if depth == 0 else g.sub(g.tanh(tree(depth - 1)), g.sin(tree(depth - 1)))
+
+        return tree(6)
+
+    def written(depth, nodes):
+        if depth == 0:
+            return "x"
+        one, other, place = written(depth - 1, nodes), written(depth - 1, nodes), len(nodes)
+        nodes.append(f"a{place} = Tanh({one}) b{place} = Sin({other}) c{place} = Sub(a{place}, b{place})")
+        return f"c{place}"
+
+    nodes = []
+    end = written(6, nodes)
+    after, _ = run(graph(f"{' '.join(nodes)} y = Neg({end})"), make(wide, lambda g, x: g.relu(x)), check="none")
+    assert [node.op_type for node in after.graph.node] == ["Relu", "Neg"]

@@ -1,5 +1,6 @@
 """Compiles a traced pattern to closures: each takes the state, a tensor's name and the continuation."""
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property, partial
 
@@ -35,6 +36,9 @@ from surgeon.rules.matching.pattern import (
 from surgeon.rules.matching.root_paths import RootPaths
 from surgeon.rules.matching.value_matchers import any_of_matcher, literal_matcher, named_matcher, var_matcher
 
+STACK_OF_OTHERS, FRAMES_PER_VALUE = 1_000, 40  # of Python's stack; a value of ONNX's formula of attention takes 25
+MAX_STACK = 20_000  # frames of Python are on the heap, and those of C between them are few
+
 
 class CompiledPattern:
     """A compiled pattern; each part is built when it is needed, since most patterns fail on a missing op.
@@ -52,6 +56,8 @@ class CompiledPattern:
 
     @cached_property
     def outputs(self) -> tuple[Matcher, ...]:
+        depth = min(MAX_STACK, STACK_OF_OTHERS + FRAMES_PER_VALUE * len(self.compiler.values))
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), depth))  # a match is one chain of calls
         return tuple(map(self.compiler.matcher, self.pattern.outputs))
 
     @cached_property
