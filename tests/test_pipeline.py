@@ -11,6 +11,7 @@ import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.edits import Rename, StripDoc
 from surgeon.file.editable_model import EditableModel
+from surgeon.file.external_data.self_reference import self_referencing_model
 from surgeon.file.model import Model
 from surgeon.file.save import saving
 from surgeon.ir.index_patch import index_patch
@@ -20,6 +21,8 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit_group import edit_groups
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.pipeline.rewriting.rule_set import RuleSet, RuleTransform
+from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.model.load_check import LoadAnswer, loading
 from surgeon.rules.catalogue import resolve
 from surgeon.testing import parse
 from tests.command_line import files_in
@@ -189,3 +192,44 @@ def test_new_weights_of_a_model_between_are_not_left(tmp_path):
     _, report = surgeon.run(surgeon.Recipe(steps), source, tmp_path / "out.onnx")
     assert (report.outcome, report.counts) == ("proved", {"conv_batch_norm": 1})
     assert files_in(tmp_path) - before == {"out.onnx", "out.onnx.data"}
+
+
+def test_large_new_weights_are_kept_once(tmp_path):
+    """Drafts behind the rules that made them do not copy them, and write them as the rules alone do."""
+    weights = np.random.default_rng(0).standard_normal((600, 600), dtype=np.float32)
+    scale = np.linspace(1, 2, 600, dtype=np.float32)
+    model = parse("(float[n,600] x) => (float[n,600] z) { y = MatMul(x, w) z = Mul(y, s) }")
+    model.graph.initializer.extend([numpy_helper.from_array(weights, "w"), numpy_helper.from_array(scale, "s")])
+    onnx.save(model, tmp_path / "in.onnx")
+    with Model.open(tmp_path / "in.onnx") as source:
+        run = RuleTransform(RuleSet("matmul_scale"), resolve("matmul_scale")).run_over(source, Checks())
+        draft = ModelDraft(source)
+        draft.rewritten = run.run.index
+        first = ModelDraft(draft)  # before anything reads the skeleton of the draft
+        first.graph.doc_string = "changed"
+        last = ModelDraft(first)
+        assert last.skeleton.ByteSize() < 1000
+        held = [one.value(one.graph.initializer[0]) for one in (draft, first, last)]
+        assert np.shares_memory(held[0], held[2])
+        for one in held:
+            np.testing.assert_array_equal(one, weights * scale)
+        direct = index_patch(run.run.index).to_proto()
+        assert draft.patch().to_proto() == direct
+        assert EditableModel.patch(draft).to_proto() == direct
+        direct.graph.doc_string = "changed"
+        assert last.patch().to_proto() == direct
+        light = self_referencing_model(last)
+        assert light is not None
+        assert light.ByteSize() < 1000  # it loads with other bytes of the file in their place
+        assert loading([tmp_path / "in.onnx"], light, CheckOptions(), folder=tmp_path) == LoadAnswer()
+
+
+def test_data_that_do_not_fit_a_new_tensor_stay_in_it():
+    """So that the checker of the result sees them."""
+    draft = ModelDraft(Model.open(parse("(float[n] x) => (float[n] y) { y = Neg(x) }")))
+    short = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[1 << 19], raw_data=bytes(1 << 20))
+    words = onnx.TensorProto(name="w", data_type=onnx.TensorProto.STRING, dims=[1], raw_data=bytes(1 << 20))
+    right = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[1 << 18], raw_data=bytes(1 << 20))
+    assert draft.without_data(short) is short
+    assert draft.without_data(words) is words
+    assert draft.without_data(right).ByteSize() < 100

@@ -14,6 +14,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
+from surgeon.file.external_data.new_file import LARGE
 from surgeon.file.external_data.repack import repack_converted, repack_unused
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.io.path_encoding import local
@@ -23,7 +24,10 @@ from surgeon.file.patch import Patch
 from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
 from surgeon.file.protobuf.wire_format import Buffer
 from surgeon.file.tensors.casting import CHANGE, Caster, CastRange, TensorCast
-from surgeon.file.tensors.decoding import Array
+from surgeon.file.tensors.decoding import Array, raw_size
+
+_MAX_SHARED = 1 << 30
+"""Bytes of raw data from which a new tensor keeps them, as protobuf serialises less than 2 GiB."""
 
 
 class EditableModel(Model):
@@ -42,10 +46,12 @@ class EditableModel(Model):
     before: Model
 
     def __init__(self, before: Model) -> None:
+        earlier = before if isinstance(before, EditableModel) else None
+        if earlier is not None:
+            earlier.skeleton  # noqa: B018  # making it may add payloads
         self.__dict__.update(before.__dict__)
         for name in ("external_tensors", "external_bytes", "skeleton"):  # cached, but this model changes
             self.__dict__.pop(name, None)
-        earlier = before if isinstance(before, EditableModel) else None
         self.before, self.source = before, earlier.source if earlier is not None else before
         self.files: dict[str, Path] = dict(earlier.files) if earlier is not None else {}
         # Owners of payloads of other models, by id() of the payload.
@@ -151,6 +157,29 @@ class EditableModel(Model):
         if another file has it beside `out`, the future output.  Raises ModelFileError if the other model came from
         memory, but its data are in files.
         """
+        copy = self._with_payloads_of(other)
+        taken: dict[str, Path | None] = {}
+        for skeleton, model in ((self.skeleton, self.source), (copy, other)):
+            if model.external_tensors:
+                self._adopt_files(skeleton, model, taken, out)
+        self._store = locations.Store(None if self.path is None else self.path.parent, self.files)
+        return copy
+
+    def without_data(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
+        """A new tensor as the skeleton may have it: large raw data are cut out, and shared by all copies.
+
+        They are kept in memory.  Data that do not fit the shape stay inside of the tensor, for the checker to see.
+        """
+        size = len(tensor.raw_data) if tensor.data_location != locations.EXTERNAL else 0
+        if not LARGE <= size < _MAX_SHARED or not _has_size(tensor, size):
+            return tensor
+        alone = onnx.ModelProto()
+        alone.graph.initializer.append(tensor)
+        made: onnx.TensorProto = self._with_payloads_of(Model.open(alone)).graph.initializer[0]
+        return made
+
+    def _with_payloads_of(self, other: Model) -> onnx.ModelProto:
+        """A copy of another model's skeleton whose marks belong to this model, which gets the payloads."""
         copy, first = onnx.ModelProto(), len(self._payloads)
         copy.CopyFrom(other.skeleton)
         self._payloads = [*self._payloads, *other._payloads]
@@ -159,11 +188,6 @@ class EditableModel(Model):
             for tensor in marked(copy):
                 entry = next(entry for entry in tensor.external_data if entry.key == PAYLOAD_KEY)
                 entry.value = str(int(entry.value) + first)
-        taken: dict[str, Path | None] = {}
-        for skeleton, model in ((self.skeleton, self.source), (copy, other)):
-            if model.external_tensors:
-                self._adopt_files(skeleton, model, taken, out)
-        self._store = locations.Store(None if self.path is None else self.path.parent, self.files)
         return copy
 
     def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:
@@ -204,6 +228,14 @@ class EditableModel(Model):
             entry = next(entry for entry in tensor.external_data if entry.key == "location")
             if entry.value != named[location]:
                 entry.value = named[location]
+
+
+def _has_size(tensor: onnx.TensorProto, size: int) -> bool:
+    """Whether raw data of this many bytes fit the dtype and the shape of a tensor."""
+    try:
+        return raw_size(tensor) == size
+    except ModelFileError:  # a dtype without raw form, or negative dims
+        return False
 
 
 def _names(location: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Edits to the records of a skeleton, by the calls that a `Patch` takes for the records of a file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -14,8 +14,11 @@ class SkeletonEdits:
     Bodies are those of `Patch`, except that tensors keep their marks.
     """
 
-    def __init__(self, skeleton: onnx.ModelProto) -> None:
-        self._skeleton = skeleton
+    def __init__(
+        self, skeleton: onnx.ModelProto, stored: Callable[[onnx.TensorProto], onnx.TensorProto] | None = None
+    ) -> None:
+        """stored: returns a new tensor as it is inserted."""
+        self._skeleton, self._stored = skeleton, stored
         self._rows: dict[tuple[Address, int], dict[int, Sequence[Any]]] = {}  # replacements, by message and field
         self._inserted: dict[tuple[Address, int], dict[int, list[Any]]] = {}  # by the index before which they go
 
@@ -38,7 +41,9 @@ class SkeletonEdits:
 
     def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
         """Insert these tensors before record `index`."""
-        self._inserted.setdefault((where, field), {}).setdefault(index, []).extend(tensors)
+        self._inserted.setdefault((where, field), {}).setdefault(index, []).extend(
+            tensors if self._stored is None else map(self._stored, tensors)
+        )
 
     def apply(self) -> None:
         """Make all edits, those of inner messages first."""

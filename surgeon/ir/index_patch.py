@@ -1,6 +1,6 @@
 """The changes of an edited index, as byte-range edits to the source file or as edits of a skeleton."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import onnx
 
@@ -24,9 +24,11 @@ def index_patch(index: Index) -> Patch:
     return patch
 
 
-def commit(index: Index, skeleton: onnx.ModelProto) -> None:
-    """Make the changes of an index in a copy of the skeleton of its model."""
-    edits = SkeletonEdits(skeleton)
+def commit(
+    index: Index, skeleton: onnx.ModelProto, stored: Callable[[onnx.TensorProto], onnx.TensorProto] | None = None
+) -> None:
+    """Make the changes of an index in a copy of the skeleton of its model.  stored: a new tensor as it is inserted."""
+    edits = SkeletonEdits(skeleton, stored)
     _write(index, edits)
     edits.apply()
 

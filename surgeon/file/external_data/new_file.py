@@ -15,7 +15,7 @@ import onnx
 from surgeon.file.external_data import locations
 from surgeon.file.io.file_copy import copy_data, open_read, write_all
 from surgeon.file.protobuf.byte_edits import FileSpan, read_span
-from surgeon.file.protobuf.payloads import RAW, Body
+from surgeon.file.protobuf.payloads import RAW, Body, size_of
 from surgeon.file.protobuf.wire_format import LEN, write_varint
 from surgeon.file.tensors.decoding import STRING, raw_size
 
@@ -49,9 +49,13 @@ class NewDataFile:
             body = body_of(tensor)
             spans = [piece for piece in body if isinstance(piece, FileSpan)]
             span = _raw(spans[0], tensor) if len(spans) == 1 else None
-            if span is None or span.size < self.least:
+            if span is not None:
+                data, size = span, span.size
+            elif size_of(body) >= self.least and all(isinstance(piece, bytes) for piece in body):  # cut out, in memory
+                whole = onnx.TensorProto.FromString(b"".join(piece for piece in body if isinstance(piece, bytes)))
+                data, size = whole, len(whole.raw_data)
+            if size < self.least:
                 return body
-            data, size = span, span.size
         outside = onnx.TensorProto(
             name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=locations.EXTERNAL
         )

@@ -51,7 +51,7 @@ class ModelDraft(EditableModel):
     def _copied(self) -> onnx.ModelProto:
         made = super()._copied()
         if self.rewritten is not None:
-            commit(self.rewritten, made)
+            commit(self.rewritten, made, self.without_data)
         return made
 
     def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from surgeon.errors import CheckFailed
 from surgeon.file.external_data.self_reference import MIN_BYTES, self_referencing_model
-from surgeon.file.model import Model
+from surgeon.file.model import InMemoryModel, Model
 from surgeon.file.save import OutputModel
 from surgeon.ops.traversal import expanded_count, node_label, nodes_of
 from surgeon.proof.check_options import CheckOptions
@@ -57,7 +57,7 @@ def loading(
     which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.  folder: of the data files of
     a result in memory.
     """
-    with Model.open(made) as opened:
+    with Model.open(made) if isinstance(made, Path) else InMemoryModel(made) as opened:
         if expanded_count(opened.skeleton) > MAX_NODES:
             return LoadAnswer()
     refused = refusal(made, options, folder=folder)
