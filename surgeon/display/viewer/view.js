@@ -1,5 +1,5 @@
 /*
- Made of surgeon/viewing/web/src by `npm ci && npm run build` there; do not edit.
+ Made of surgeon/display/viewer/web/src by `npm ci && npm run build` there; do not edit.
  sources: e513e71b96f7e47b1712b6f3ed4cf28630e851c79a106e874c15b911d5c0c77d
  It holds @dagrejs/dagre 3.1.3:
 Copyright (c) 2012-2014 Chris Pettitt

@@ -10,7 +10,7 @@ const library = JSON.parse(readFileSync("node_modules/@dagrejs/dagre/package.jso
 const licence = readFileSync("node_modules/@dagrejs/dagre/LICENSE", "utf8").trim();
 const banner = [
   "/*",
-  " Made of surgeon/viewing/web/src by `npm ci && npm run build` there; do not edit.",
+  " Made of surgeon/display/viewer/web/src by `npm ci && npm run build` there; do not edit.",
   ` sources: ${digest.digest("hex")}`,
   ` It holds @dagrejs/dagre ${library.version}:`,
   licence.replaceAll("*/", "* /"),
