@@ -34,7 +34,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def parameters() -> Iterator[tuple[str, click.Parameter]]:
-    """The parameters of all commands; options of edits are told apart by their hidden values."""
+    """The parameters of all commands; the hidden values of options distinguish edits."""
     for name, found in commands():
         for item in found.get_params(click.Context(found, info_name=name, parent=CONTEXT)):
             if item.expose_value or isinstance(item, click.Argument):

@@ -75,7 +75,7 @@ class QLinearBinary(Captures):
         return numbers[:, None], numbers[None]
 
     def cut(self, made: Numbers) -> Numbers:
-        """What is made, rounded and cut off at the ends of the dtype."""
+        """A result, rounded and clipped to the range of the dtype."""
         return np.clip(np.rint(made), *dtype_range(self.a))
 
     def takes_pairs(self) -> bool:
@@ -83,7 +83,7 @@ class QLinearBinary(Captures):
         return all(map(is_symmetric_int8, (self.a_zero, self.b_zero, self.y_zero)))
 
     def between(self, g: Graph, made: Tensor) -> Tensor:
-        """What is made of the dequantised tensors, quantised."""
+        """A result of the dequantised tensors, quantised."""
         return g.quantize_linear(made, self.y_scale, self.y_zero)
 
     def dequantized(self, g: Graph) -> list[Tensor]:

@@ -78,5 +78,5 @@ def _defaulting(function: Callable[..., Any], name: str, value: float) -> Callab
         return function(*arguments, **keywords)
 
     parameters = [item.replace(default=value) if item.name == name else item for item in signature.parameters.values()]
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # of any callable
     return call

@@ -7,6 +7,8 @@ there is little room (on a terminal, in a notebook cell) a renderer shows the fi
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+from surgeon.text import and_more
+
 if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture
 
@@ -177,15 +179,33 @@ def plain_text(text: Text) -> str:
     return "".join(piece for piece, _ in spans(text))
 
 
-def first_entries(entries: Iterable[T], most: int, lines: Callable[[T], int] = lambda _: 1) -> tuple[list[T], int]:
-    """The entries that fit, with a line for those that do not, and the number of those.  lines: how many one takes."""
+def first_entries(
+    entries: Iterable[T], most: int | None, lines: Callable[[T], int] = lambda _: 1
+) -> tuple[list[T], int]:
+    """The entries that fit, with a line for those that do not, and the number of those.
+
+    most: lines at most; None for all entries.  lines: how many lines an entry takes.
+    """
     every = list(entries)
     used = 0
+    if most is None:
+        return every, 0
     for place, entry in enumerate(every):
         used += lines(entry)
         if used + (place + 1 < len(every)) > most:
             return every[:place], len(every) - place
     return every, 0
+
+
+def first_items(block: Items, most: int | None) -> tuple[list[Item], int]:
+    """The items of a list that fit, each with its lines, and the number of the others."""
+    entries = (item if isinstance(item, Item) else Item(item) for item in block.items)
+    return first_entries(entries, most, lambda item: 1 + len(item.lines))
+
+
+def rest_text(left: int, block: Facts | Table | Items) -> str:
+    """The line for the entries of a block that are not shown."""
+    return and_more(left, block.more).lstrip()
 
 
 def spans(text: Text) -> Iterable[tuple[str, str]]:

@@ -52,7 +52,7 @@ CASES = (
 
 
 def cost(case: Case) -> Cost:
-    """Count a case in a process of its own."""
+    """Count the calls of a case in a fresh process."""
     command = (sys.executable, "-m", "tests.benchmarks.calls", json.dumps(case))
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     return Cost(*json.loads(done.stdout))

@@ -1,4 +1,4 @@
-"""An analysis that the engine does not have, as a package of its own would add it: which inputs each output needs.
+"""An analysis outside of the engine: which inputs each output needs.
 
 It imports the framework and the edges of tensors, and no other module of surgeon knows of it.
 """

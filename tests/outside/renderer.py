@@ -1,4 +1,4 @@
-"""A renderer that the engine does not have, as a package of its own would add it: reports in Markdown.
+"""A renderer outside of the engine: reports in Markdown.
 
 It imports the blocks, and no module of surgeon knows of it: its package names it in the group `surgeon.renderers`.
 """

@@ -89,7 +89,8 @@ def requested_edits(ctx: click.Context) -> "list[Edit]":
         "topk": AppendTopK,
     }
     given = _given_settings(kind, tuple(edits[kind].settings()), ctx)
-    return [edits[kind](name or single_input_or_output(ctx.params["source"], "output"), **given)]  # type: ignore[call-arg]
+    tensor = name or single_input_or_output(ctx.params["source"], "output")
+    return [edits[kind](tensor, **given)]  # type: ignore[call-arg]  # the first field of each kind is its tensor
 
 
 def _given_settings(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from surgeon.display.blocks import (
     Document,
     Facts,
     Figure,
-    Item,
     Items,
     Note,
     Number,
@@ -19,6 +18,8 @@ from surgeon.display.blocks import (
     Table,
     Text,
     first_entries,
+    first_items,
+    rest_text,
     spans,
 )
 from surgeon.display.html.elements import Markup, concat, element, escape
@@ -87,7 +88,7 @@ class HtmlRenderer:
     def _facts(self, block: Facts) -> Markup:
         rows, left = first_entries((row for row in block.rows if row[1]), self._room(block.most))
         cells = [(element("dt", label) if label else "", element("dd", text(words))) for label, words in rows]
-        return element("dl", (*cells, element("dd", _rest(left, block.more)) if left else "")) if rows else Markup("")
+        return element("dl", (*cells, element("dd", rest_text(left, block)) if left else "")) if rows else Markup("")
 
     def _table(self, block: Table) -> Markup:
         rows, left = first_entries(block.rows, self._room(block.most))
@@ -101,14 +102,13 @@ class HtmlRenderer:
         body = (element("tr", map(_cell, row)) for row in rows)
         head = element("thead", element("tr", titles))
         inside = element("table", (element("caption", block.caption), head, element("tbody", body)))
-        more = element("p", _rest(left, block.more)) if left else ""
+        more = element("p", rest_text(left, block)) if left else ""
         return concat((element("div", inside, class_="wide", aria_label=block.caption, **SCROLLS), more))
 
     def _items(self, block: Items) -> Markup:
-        entries = (item if isinstance(item, Item) else Item(item) for item in block.items)
-        items, left = first_entries(entries, self._room(block.most), lambda item: 1 + len(item.lines))
+        items, left = first_items(block, self._room(block.most))
         shown = [element("li", (text(one.text), (element("div", text(line)) for line in one.lines))) for one in items]
-        rest = [element("li", _rest(left, block.more))] if left else []
+        rest = [element("li", rest_text(left, block))] if left else []
         return element("ul", (*shown, *rest)) if shown or rest else Markup("")
 
     def _picture(self, block: Figure) -> Markup:
@@ -133,8 +133,8 @@ class HtmlRenderer:
         source = base64.b64encode(svg.encode()).decode("ascii")
         return element("figure", Markup(f'<img alt="{escape(about)}" src="data:image/svg+xml;base64,{source}">'))
 
-    def _room(self, most: int) -> int:
-        return 1_000_000 if self.is_full_page else most
+    def _room(self, most: int) -> int | None:
+        return None if self.is_full_page else most
 
 
 def text(words: Text) -> Markup:
@@ -156,10 +156,6 @@ def _cell(cell: Cell) -> Markup:
     if isinstance(cell, Number):
         return element("td", text(cell.text), data_value=repr(float(cell.value)), class_="number")
     return element("td", text(cell))
-
-
-def _rest(left: int, more: str) -> str:
-    return and_more(left, more).lstrip()
 
 
 def code_lines(block: Code) -> Markup:

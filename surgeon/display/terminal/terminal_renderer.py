@@ -10,7 +10,6 @@ from surgeon.display.blocks import (
     Document,
     Facts,
     Figure,
-    Item,
     Items,
     Note,
     Number,
@@ -18,12 +17,13 @@ from surgeon.display.blocks import (
     Table,
     Text,
     first_entries,
+    first_items,
+    rest_text,
     spans,
 )
 from surgeon.display.registry import document_of
 from surgeon.display.terminal.console import make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.text import and_more
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,7 +141,7 @@ class TerminalRenderer:
         for label, words in rows:
             self._print(" " * indent, (f"{label:<{self._label}}", "bold"), *self._pieces(words))
         if left:
-            self._print(" " * (indent + self._label), and_more(left, block.more).lstrip())
+            self._print(" " * (indent + self._label), rest_text(left, block))
 
     def _table(self, block: Table) -> None:
         from rich.table import Table as RichTable
@@ -155,20 +155,19 @@ class TerminalRenderer:
             table.add_row(*(self._rich(f"{cell:,}" if isinstance(cell, int) else cell) for cell in row))
         self._console.print(table)
         if left:
-            self._line(and_more(left, block.more).lstrip(), 0)
+            self._line(rest_text(left, block), 0)
 
     def _items(self, block: Items, indent: int) -> None:
-        entries = (item if isinstance(item, Item) else Item(item) for item in block.items)
-        items, left = first_entries(entries, self._room(block.most), lambda item: 1 + len(item.lines))
+        items, left = first_items(block, self._room(block.most))
         for item in items:
             self._line(item.text, indent)
             for line in item.lines:
                 self._line(line, indent + 2)
         if left:
-            self._line(and_more(left, block.more).lstrip(), indent)
+            self._line(rest_text(left, block), indent)
 
-    def _room(self, most: int) -> int:
-        return 1_000_000 if self._verbose else most
+    def _room(self, most: int) -> int | None:
+        return None if self._verbose else most
 
     def _line(self, words: Text, indent: int, role: str = "") -> None:
         self._print(" " * indent, *self._pieces(words, STYLES.get(role, role)))

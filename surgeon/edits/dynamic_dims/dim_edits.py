@@ -139,9 +139,9 @@ def _substitute_size(dim: object, name: str, size: int) -> None:
     if isinstance(found, int):
         if found < 0:
             raise UsageError(f"The dimension {text!r} would be {found} with {name}={size}; choose another size.")
-        dim.dim_value = found  # type: ignore[attr-defined]
+        dim.dim_value = found  # type: ignore[attr-defined]  # as above
     elif found != parse_size(text):
-        dim.dim_param = str(found)  # type: ignore[attr-defined]
+        dim.dim_param = str(found)  # type: ignore[attr-defined]  # as above
 
 
 @dataclass(frozen=True, slots=True)

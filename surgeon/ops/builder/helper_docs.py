@@ -35,7 +35,7 @@ class HelperFunction:
         return self._name
 
     @property
-    def __doc__(self) -> str:  # type: ignore[override]
+    def __doc__(self) -> str:  # type: ignore[override]  # `object` has a plain string
         return self._ask()[1]
 
     @property
