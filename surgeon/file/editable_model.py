@@ -6,11 +6,9 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import onnx
 from google.protobuf.message import EncodeError
-from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
@@ -23,6 +21,7 @@ from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
 from surgeon.file.protobuf.wire_format import Buffer
+from surgeon.file.skeleton_edits import message_at
 from surgeon.file.tensors.casting import CHANGE, Caster, CastRange, TensorCast
 from surgeon.file.tensors.decoding import Array, raw_size
 
@@ -97,11 +96,7 @@ class EditableModel(Model):
 
     def record(self, where: Address, field: int, index: int) -> bytes:
         """The body of a record of the skeleton; its tensors keep their marks."""
-        message: Any = self.skeleton
-        for number, place in (*where, (field, index)):
-            inner = getattr(message, message.DESCRIPTOR.fields_by_number[number].name)
-            message = inner if isinstance(inner, ProtoMessage) else inner[place]
-        data: bytes = message.SerializeToString()
+        data: bytes = message_at(self.skeleton, (*where, (field, index))).SerializeToString()
         return data
 
     def value(self, tensor: onnx.TensorProto) -> Array:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
+from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.file.model import Address
 
@@ -49,10 +50,7 @@ class SkeletonEdits:
         """Make all edits, those of inner messages first."""
         places = dict.fromkeys([*self._rows, *self._inserted])
         for where, field in sorted(places, key=lambda place: -len(place[0])):
-            message: Any = self._skeleton
-            for number, index in where:
-                inner = getattr(message, message.DESCRIPTOR.fields_by_number[number].name)
-                message = inner[index] if hasattr(inner, "__len__") else inner
+            message = message_at(self._skeleton, where)
             described = message.DESCRIPTOR.fields_by_number[field]
             kind = None if described.message_type is None else described.message_type._concrete_class
             records = getattr(message, described.name)
@@ -65,6 +63,15 @@ class SkeletonEdits:
             made = [_parsed(item, kind) if isinstance(item, bytes) else item for item in made]
             del records[:]
             records.extend(made)
+
+
+def message_at(skeleton: onnx.ModelProto, where: Address) -> Any:
+    """The message at an address of a skeleton."""
+    message: Any = skeleton
+    for number, index in where:
+        inner = getattr(message, message.DESCRIPTOR.fields_by_number[number].name)
+        message = inner if isinstance(inner, ProtoMessage) else inner[index]
+    return message
 
 
 def _parsed(body: bytes, kind: Any) -> Any:
