@@ -179,17 +179,10 @@ def plain_text(text: Text) -> str:
     return "".join(piece for piece, _ in spans(text))
 
 
-def first_entries(
-    entries: Iterable[T], most: int | None, lines: Callable[[T], int] = lambda _: 1
-) -> tuple[list[T], int]:
-    """The entries that fit, with a line for those that do not, and the number of those.
-
-    most: lines at most; None for all entries.  lines: how many lines an entry takes.
-    """
+def first_entries(entries: Iterable[T], most: float, lines: Callable[[T], int] = lambda _: 1) -> tuple[list[T], int]:
+    """The entries that fit, with a line for those that do not, and the number of those.  lines: how many one takes."""
     every = list(entries)
     used = 0
-    if most is None:
-        return every, 0
     for place, entry in enumerate(every):
         used += lines(entry)
         if used + (place + 1 < len(every)) > most:
@@ -197,7 +190,7 @@ def first_entries(
     return every, 0
 
 
-def first_items(block: Items, most: int | None) -> tuple[list[Item], int]:
+def first_items(block: Items, most: float) -> tuple[list[Item], int]:
     """The items of a list that fit, each with its lines, and the number of the others."""
     entries = (item if isinstance(item, Item) else Item(item) for item in block.items)
     return first_entries(entries, most, lambda item: 1 + len(item.lines))

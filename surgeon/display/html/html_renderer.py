@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from surgeon.display.blocks import (
     Block,
@@ -133,8 +134,8 @@ class HtmlRenderer:
         source = base64.b64encode(svg.encode()).decode("ascii")
         return element("figure", Markup(f'<img alt="{escape(about)}" src="data:image/svg+xml;base64,{source}">'))
 
-    def _room(self, most: int) -> int | None:
-        return None if self.is_full_page else most
+    def _room(self, most: int) -> float:
+        return inf if self.is_full_page else most
 
 
 def text(words: Text) -> Markup:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, TextIO
 
 from surgeon.display.blocks import (
@@ -166,8 +167,8 @@ class TerminalRenderer:
         if left:
             self._line(rest_text(left, block), indent)
 
-    def _room(self, most: int) -> int | None:
-        return None if self._verbose else most
+    def _room(self, most: int) -> float:
+        return inf if self._verbose else most
 
     def _line(self, words: Text, indent: int, role: str = "") -> None:
         self._print(" " * indent, *self._pieces(words, STYLES.get(role, role)))
