@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_550,
     "precision": 5_650,
-    "proof": 8_350,
+    "proof": 8_550,
     "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,

@@ -1,0 +1,180 @@
+"""Strategies: named proposals of cases, each with the mistake that it finds, and the engine that takes turns.
+
+A strategy is a generator of cases.  It yields its most telling case first, and may read what it is sent: whether the
+original nodes ran on the case before (`taken = yield case`).
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.runtime.inputs.input_spec import InputSpec
+
+Shape: TypeAlias = tuple[int, ...]
+# A strategy yields cases and may be sent whether the original ran on the last one.
+Cases: TypeAlias = Iterator["InputCase"] | Generator["InputCase", bool | None, None]
+
+# Work in multiplications, as `CostTerm` counts them; a core does about 2**30 of them in a second.
+LEAST_WORK = 1 << 12
+"""Counted for each case at least: opening, feeding and judging a run cost about as much as so many multiplications."""
+BUDGET = 1 << 31
+"""For all cases of a region: some seconds on one core, of the ten that a proof may take by default."""
+
+
+class Blank(NamedTuple):
+    """An array that a fill fills."""
+
+    spec: InputSpec
+    """The input."""
+    shape: Shape
+    """Shape of the array: of the input, or of those of its rows that hold this fill."""
+    sizes: Mapping[str, int]
+    """Sizes by the names of the model's dims: the rows of a table, the length of a sequence."""
+    random: np.random.Generator
+    """Seeded by the options' seed, the strategy and the input."""
+
+
+class Fill(NamedTuple):
+    """How one input is filled."""
+
+    name: str
+    """In words, for messages."""
+    make: Callable[[Blank], np.ndarray]
+    """Returns an array of the blank's shape; it is rounded to the input's dtype."""
+    kind: str = ""
+    """The public kind of inputs, by which a rule says that it differs there (`differs=`); "" where none may."""
+    may_overflow: bool = False
+    """Whether the numbers are finite and so large that results may overflow."""
+
+
+Fills: TypeAlias = Mapping[str, Fill]
+"""Fills by input; inputs without one are filled as usual."""
+
+
+class InputCase(NamedTuple):
+    """One run: sizes, and what the inputs hold."""
+
+    dims: DimAssignment
+    """A size for each dynamic dim, and for each fixed dim that is reduced."""
+    fills: Fills
+    """For whole inputs."""
+    strategy: str
+    """Name of the strategy that proposes the case."""
+    rows: tuple[Fills, ...] = ()
+    """Other fills for each row, repeated over the rows; only where rows do not mix."""
+
+
+class Rows(NamedTuple):
+    """The leading axes along which each output depends only on its own row of the inputs."""
+
+    number: int
+    """Rows at `dims`; 1 where rows mix."""
+    inputs: frozenset[str]
+    """The inputs that have these rows; others are shared by all rows."""
+    dims: DimAssignment
+    """Sizes with enough rows for a packed case, which the original takes."""
+
+
+class RegionFacts(Protocol):
+    """What strategies may ask: facts from traits, shapes and constants.  Nothing here knows a strategy."""
+
+    @property
+    def inputs(self) -> Sequence[InputSpec]:
+        """The inputs that get values, without generated weights."""
+        ...
+
+    @property
+    def weights(self) -> Sequence[InputSpec]:
+        """The inputs that stand for constants too large to read."""
+        ...
+
+    @property
+    def first(self) -> DimAssignment:
+        """The usual sizes, on which the original runs."""
+        ...
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What the nodes of both sides do, as "adds products" or "rounds"."""
+        ...
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that do not mix."""
+        ...
+
+    def case(self, fills: Fills, dims: DimAssignment | None = None) -> InputCase:
+        """A case of the current strategy; by default at the first sizes."""
+        ...
+
+    def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
+        """Cases that hold other fills in each row, or one case for each of them where rows mix."""
+        ...
+
+
+class Strategy(NamedTuple):
+    """A named proposal of cases."""
+
+    name: str
+    """In words, for reports and the table of the documentation."""
+    because: str
+    """Which mistake of a rewrite it finds, in one sentence."""
+    propose: Callable[[Any], Cases]
+    """From `RegionFacts` to its cases, the most telling first."""
+    for_members: bool = False
+    """Whether its first case also runs on regions whose class is proved in full."""
+
+
+STRATEGIES: dict[str, Strategy] = {}
+"""All strategies by name, in the order of the modules that define them."""
+
+
+def strategy(
+    name: str, *, because: str, for_members: bool = False
+) -> Callable[[Callable[[Any], Cases]], Callable[[Any], Cases]]:
+    """Add a strategy: a function from `RegionFacts` to an iterator of cases."""
+
+    def add(propose: Callable[[Any], Cases]) -> Callable[[Any], Cases]:
+        if name in STRATEGIES:
+            raise ValueError(f"there are two strategies {name!r}")
+        STRATEGIES[name] = Strategy(name, because, propose, for_members)
+        return propose
+
+    return add
+
+
+def cases(
+    region: RegionFacts, strategies: Iterable[Strategy], budget: int = BUDGET
+) -> Generator[InputCase, bool | None, None]:
+    """The first case of each strategy, then the second of each, until the work is spent.
+
+    The first cases are taken whatever they cost, so that each kind of mistake is looked for at least once.  Send
+    whether the original ran on the case; the strategy that proposed it may read that.
+    """
+    waiting = [(item, item.propose(region)) for item in strategies]
+    answers: dict[str, bool | None] = {}
+    spent, is_first = 0, True
+    while waiting:
+        left: list[tuple[Strategy, Cases]] = []
+        for item, proposed in waiting:
+            case = _next(proposed, answers.get(item.name))
+            if case is None:
+                continue
+            spent += max(case.dims.work, LEAST_WORK)
+            if spent > budget and not is_first:
+                return
+            answers[item.name] = yield case._replace(strategy=item.name)
+            left.append((item, proposed))
+        waiting, is_first = left, False
+
+
+def _next(proposed: Cases, answer: bool | None) -> InputCase | None:
+    """The next case, after the answer to the last one; None at the end."""
+    if isinstance(proposed, Generator):
+        try:
+            return proposed.send(answer)
+        except StopIteration:
+            return None
+    return next(proposed, None)

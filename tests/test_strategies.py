@@ -1,0 +1,65 @@
+"""The engine of strategies: whose turn it is, what a budget leaves out, and what a strategy is told."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
+
+
+def assignment(work: int) -> DimAssignment:
+    made = DimAssignment({}, {})
+    made.work = work
+    return made
+
+
+def proposing(name: str, *works: int) -> Strategy:
+    return Strategy(name, "", lambda _: iter([InputCase(assignment(work), {}, "") for work in works]))
+
+
+REGION = SimpleNamespace()
+
+
+def test_the_first_of_each_strategy_comes_before_the_second_of_any():
+    found = list(cases(REGION, [proposing("a", 1, 1, 1), proposing("b", 1), proposing("c", 1, 1)]))
+    assert [case.strategy for case in found] == ["a", "b", "c", "a", "c", "a"]
+
+
+def test_a_budget_ends_after_the_first_of_each():
+    found = list(cases(REGION, [proposing("a", 50, 50, 50), proposing("b", 50, 50)], budget=2 * LEAST_WORK))
+    assert [case.strategy for case in found] == ["a", "b"]
+    found = list(cases(REGION, [proposing("a", 50, 50, 50), proposing("b", 50, 50)], budget=3 * LEAST_WORK))
+    assert [case.strategy for case in found] == ["a", "b", "a"], "a case counts as some work at least"
+
+
+def test_the_first_cases_run_whatever_they_cost():
+    found = list(cases(REGION, [proposing("a", 1 << 40, 1), proposing("b", 1 << 40)], budget=1))
+    assert [case.strategy for case in found] == ["a", "b"]
+
+
+def test_a_strategy_is_told_whether_the_original_ran():
+    heard = []
+
+    def propose(_):
+        heard.append((yield InputCase(assignment(1), {}, "")))
+        heard.append((yield InputCase(assignment(1), {}, "")))
+
+    taken = cases(REGION, [Strategy("one", "", propose), proposing("other", 1, 1)])
+    next(taken)
+    taken.send(False)
+    taken.send(True)
+    assert heard == [False], "the answer to another strategy's case is not heard"
+    taken.send(None)
+    with pytest.raises(StopIteration):
+        taken.send(None)
+
+
+def test_a_name_names_one_strategy():
+    add = strategy("twice", because="it is not added")
+    add(lambda _: iter(()))
+    try:
+        with pytest.raises(ValueError, match="two strategies 'twice'"):
+            add(lambda _: iter(()))
+    finally:
+        del STRATEGIES["twice"]
