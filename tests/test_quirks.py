@@ -147,6 +147,33 @@ def masked_attention_row() -> bool:
     return bool(np.isnan(y[0, 0, 0]).all())
 
 
+def causal_attention(outputs: str, results: str, mask: np.ndarray) -> list[np.ndarray]:
+    """The results of Attention with is_causal, one head, on ones and a float mask."""
+    made = model(
+        f"(float[1, 1, 2, 4] x, float[2, 2] m) => ({outputs})"
+        f"{{ {results} = Attention<is_causal = 1, qk_matmul_output_mode = 2>(x, x, x, m) }}",
+        23,
+    )
+    return run(made, x=np.ones((1, 1, 2, 4), np.float32), m=mask.astype(np.float32))
+
+
+def lowest_fill_hides() -> bool:
+    if version_of("onnxruntime") < (1, 23):
+        return False  # it has no Attention
+    lowest = float(np.finfo(np.float32).min)
+    (y,) = causal_attention("float[1, 1, 2, 4] y", "y", np.array([[lowest, 0], [0, 0]]))
+    assert y[0, 0, 1].all()
+    return not y[0, 0, 0].any()
+
+
+def finite_hidden_scores() -> bool:
+    if version_of("onnxruntime") < (1, 23):
+        return False  # it has no Attention
+    outputs = "float[1, 1, 2, 4] y, float[1, 1, 2, 2] s"
+    _, scores = causal_attention(outputs, "y, , , s", np.zeros((2, 2)))
+    return bool(np.isfinite(scores[0, 0, 0, 1]))
+
+
 def saturated_int8_sums() -> bool:
     cpu = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpu.is_file():

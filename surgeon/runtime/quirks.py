@@ -35,7 +35,7 @@ class Quirk:
     package: Literal["onnxruntime", "onnx", "torch"]
     """The module that has the fault."""
     used_by: tuple[str, ...]
-    """Files in `surgeon/` with a workaround; each names the quirk."""
+    """Files in `surgeon/` with a workaround; each names the quirk.  Empty where only tests meet the fault."""
     first: Version = (0,)
     """The first version seen with the fault, (0,) if the oldest supported one has it."""
     corrected: Version | None = None
@@ -88,6 +88,19 @@ MASKED_ATTENTION_ROW = Quirk(
     ("runtime/sessions/float64_reference.py",),
     first=(1, 23),
     corrected=(1, 32),
+)
+LOWEST_FILL_HIDES = Quirk(
+    "Attention takes the lowest number in a float mask for -infinity and gives 0 for a row that it hides, where the "
+    "operator adds the number to the scores.",
+    "onnxruntime",
+    ("proof/judge/exemptions.py",),
+    first=(1, 28),
+)
+FINITE_HIDDEN_SCORES = Quirk(
+    "Attention with is_causal writes the lowest number to qk_matmul_output where the operator writes -infinity.",
+    "onnxruntime",
+    (),
+    first=(1, 24),
 )
 SATURATED_INT8_SUMS = Quirk(
     "Kernels for x86 without VNNI saturate sums of two products of uint8 by int8 at 16 bits.",

@@ -45,7 +45,8 @@ def reach_fill(
 ) -> bool:
     """Whether all relevant scores of some row are as low as the finite fill value of masked scores.
 
-    There the original gives masked scores a weight, and a rule that takes the fill for -infinity differs on purpose.
+    There the original gives masked scores a weight, and a rule that takes the fill for -infinity differs on purpose, as
+    does a kernel that takes it so.  (LOWEST_FILL_HIDES)
     """
     if kind_name(ValueKind.NON_FINITE) not in case.intended_differences:
         return False
