@@ -51,7 +51,7 @@ BUDGETS = {
     "diagnostics": 1_800,
     "display": 6_050,
     "edits": 6_800,
-    "file": 4_350,
+    "file": 4_390,
     "ir": 2_500,
     "ops": 4_400,
     "patterns": 300,

@@ -106,6 +106,31 @@ def test_scan_refuses_only_what_protobuf_refuses(data: bytes, draw: st.DataObjec
 
 
 @few
+@given(st.sampled_from([onnx.NodeProto, onnx.AttributeProto]), st.integers(-1, 40), st.data())
+def test_no_long_record_is_overlooked(kind: type[ProtoMessage], least: int, data: st.DataObject) -> None:
+    """A quick look at a message finds what a scan finds, and says no only if there is nothing."""
+    raw = b"".join(data.draw(records_of(kind.DESCRIPTOR, 4)))
+    tags = wire_format.schema_of(kind.DESCRIPTOR).toward_tensors
+    message = wire_format.parse_root(raw, kind)
+    found = [message.records(field) for field in tags]
+    bodies = sum(sum(len(raw[a:b]) - 2 for a, b in zip(one.starts, one.ends, strict=True)) for one in found)
+    record = b"\x0a" + varint(len(raw)) + raw + b"more"
+    seen = wire_format.may_contain(record, (0, len(record) - 4), tags.values(), least)
+    assert seen or bodies <= least
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1000, False), (1001, True)])
+def test_long_metadata_do_not_look_like_tensors(size: int, expected: bool) -> None:
+    """Only records that lead to tensors count, by the bytes of their bodies."""
+    node = onnx.NodeProto(doc_string="d" * 5000, name="n" * 200)
+    node.attribute.add().s = b"s" * (size - 3)
+    raw = node.SerializeToString()
+    record = b"\x0a" + varint(len(raw)) + raw
+    tags = wire_format.schema_of(node.DESCRIPTOR).toward_tensors.values()
+    assert wire_format.may_contain(record, (0, len(record)), tags, 1000) == expected
+
+
+@few
 @given(models())
 def test_cut_off_bytes_are_refused_as_protobuf_does(data: bytes) -> None:
     """At every length, the scan of all levels fails exactly where a naive parse of the known records does."""

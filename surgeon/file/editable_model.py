@@ -64,6 +64,10 @@ class EditableModel(Model):
         """The skeleton, which may be changed; at first a copy of the one before."""
         return self._copied()
 
+    def node_count(self) -> int | None:
+        """The number of nodes, functions inlined and bodies included; None if the skeleton has to be counted."""
+        return None
+
     def reset(self) -> None:
         """Undo all changes of the skeleton."""
         self.__dict__.pop("skeleton", None)

@@ -66,7 +66,7 @@ class Model:
         self._store = locations.Store(None if path is None else path.parent)
         name = "The model" if path is None else str(path)
         try:
-            self._payloads = list(find_payloads(whole, threshold))
+            self._payloads = find_payloads(whole, threshold)
             if not whole.records(_MAIN_GRAPH):
                 raise ModelFileError(describe(data[:4096], name) or f"{name} holds no graph, so it is no ONNX model.")
             self.skeleton = self._parse()

@@ -51,17 +51,18 @@ def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     return {normalize_domain(entry.domain): int(entry.version) for entry in opsets}
 
 
-def attribute_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
-    """Yield the graphs that an attribute holds."""
-    if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
-        yield attribute.g
-    yield from attribute.graphs
+def attribute_graphs(attribute: AttributeProto) -> list[GraphProto]:
+    """The graphs that an attribute holds."""
+    has_graph = attribute.type == AttributeProto.GRAPH or attribute.HasField("g")
+    return [attribute.g, *attribute.graphs] if has_graph else list(attribute.graphs)
 
 
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Yield the bodies of a node, without nested ones."""
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """The bodies of a node, without nested ones."""
+    found: list[GraphProto] = []
     for attribute in node.attribute:
-        yield from attribute_graphs(attribute)
+        found += attribute_graphs(attribute)
+    return found
 
 
 def nested_graphs(graph: GraphProto) -> Iterator[GraphProto]:
@@ -155,6 +156,8 @@ def expanded_sizes(functions: Mapping[FunctionKey, FunctionProto]) -> dict[Funct
 
 def expanded_count(model: ModelProto) -> int:
     """The nodes of a model once all calls are inlined, bodies included.  No function may call itself."""
+    if not model.functions:
+        return sum(1 for _ in all_nodes(model.graph.node))
     sizes = expanded_sizes({function_key(function): function for function in model.functions})
     return sum(sizes.get(called_function_key(node), 1) for node in all_nodes(model.graph.node))
 

@@ -235,7 +235,8 @@ class _Run:
         may_not_load = result is None or result.outcome is Outcome.UNPROVED
         if may_not_load and not (is_between and claim.structure and not compares):
             made, folder = after.loadable()
-            loaded = loading([self.original, *claim.originals], made, options, claim.tolerated, folder=folder)
+            before, count = [self.original, *claim.originals], after.node_count()
+            loaded = loading(before, made, options, claim.tolerated, folder=folder, node_count=count)
             claim.report.refused = loaded.note
             if loaded.fault:
                 return Failure.of(loaded.fault, words.differs if has_sites else words.unloadable, result)

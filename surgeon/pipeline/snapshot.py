@@ -46,6 +46,10 @@ class Snapshot:
             return self.runnable(), None
         return light, self.model.path.parent
 
+    def node_count(self) -> int | None:
+        """The nodes of the model, functions inlined and bodies included, where they are known without reading it."""
+        return self.model.node_count() if isinstance(self.model, EditableModel) else None
+
     def written_at(self, path: OutputModel | None) -> None:
         """Note the file or the model in memory that this model was written to; None if it is gone."""
         self._made = path

@@ -7,6 +7,7 @@ messages that grow or shrink are encoded again.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from surgeon.errors import ModelFileError, RewriteError
@@ -102,7 +103,7 @@ class ByteEdits:
                 frames.add(frame)
         out: list[tuple[int, int, int, int, bytes]] = []
         total = self._size
-        for frame in sorted(frames, key=lambda f: f.start, reverse=True):  # a frame starts after its parent
+        for frame in sorted(frames, key=attrgetter("start"), reverse=True):  # a frame starts after its parent
             delta = growth.get(frame, 0)
             if frame.parent is None:
                 total += delta

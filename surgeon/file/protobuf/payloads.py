@@ -19,6 +19,7 @@ from surgeon.file.protobuf.wire_format import (
     Buffer,
     Message,
     MessageSpan,
+    may_contain,
     parse_root,
     read_varint,
     schema_of,
@@ -62,31 +63,37 @@ class Payload(NamedTuple):
     """Whether the tensor refers to an external file."""
 
 
-def tensors_in(message: Message, least: int) -> Iterator[Message]:
+def tensors_in(message: Message, least: int) -> list[Message]:
     """The TensorProto messages below (or at) `message` in records of more than `least` bytes.
 
     Smaller records are not entered: a graph of small nodes costs one comparison per node.
     """
+    found: list[Message] = []
+    _add_tensors(message, least, found)
+    return found
+
+
+def _add_tensors(message: Message, least: int, found: list[Message]) -> None:
     if message.schema.name == "TensorProto":
-        yield message
+        found.append(message)
         return
     for field in message.schema.toward_tensors:
         records = message.records(field)
         if field in message.schema.single:
             if records and sum(records.ends) - sum(records.starts) > least:
-                yield from tensors_in(message.child(field, 0), least)
-        else:
-            sizes = np.subtract(records.ends, records.starts)
-            for index in np.flatnonzero(sizes > least).tolist():
-                yield from tensors_in(message.child(field, index), least)
+                _add_tensors(message.child(field, 0), least, found)
+            continue
+        tags = message.schema.child(field).toward_tensors.values()
+        for index in np.flatnonzero(np.subtract(records.ends, records.starts) > least).tolist():
+            record = records.starts[index], records.ends[index]
+            if not tags or may_contain(message.data, record, tags, least):  # most long nodes have long metadata
+                _add_tensors(message.child(field, index), least, found)
 
 
-def find_payloads(message: Message, threshold: int) -> Iterator[Payload]:
+def find_payloads(message: Message, threshold: int) -> list[Payload]:
     """The tensors below `message` with more than `threshold` bytes of data."""
-    for tensor in tensors_in(message, threshold):
-        payload = _payload(tensor)
-        if payload.size > threshold:
-            yield payload
+    payloads = [_payload(tensor) for tensor in tensors_in(message, threshold)]
+    return [payload for payload in payloads if payload.size > threshold]
 
 
 def _payload(tensor: Message) -> Payload:

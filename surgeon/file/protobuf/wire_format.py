@@ -10,7 +10,7 @@ levels of nesting.  See https://protobuf.dev/programming-guides/encoding/.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from mmap import mmap
 from typing import Protocol
@@ -91,7 +91,7 @@ class MessageSchema:
     form     field number -> the tag of new records of this field
     types    field number -> descriptor of the message that it contains
     single   numbers of the fields with one message, which merges if it is given twice
-    toward_tensors   numbers of fields through which a TensorProto can be reached
+    toward_tensors   field number -> the tag of records through which a TensorProto can be reached
     """
 
     __slots__ = ("form", "name", "single", "tags", "toward_tensors", "types")
@@ -115,7 +115,9 @@ class MessageSchema:
                 self.types[number] = field.message_type
                 if not repeated:
                     self.single.add(number)
-        self.toward_tensors = [number for number, inner in self.types.items() if inner.name in names]
+        self.toward_tensors = {
+            number: self.form[number] for number, inner in self.types.items() if inner.name in names
+        }
 
     def child(self, field: int) -> "MessageSchema":
         """Schema of the message in `field`; KeyError if it has none."""
@@ -210,8 +212,9 @@ class Message:
         records = self.records(field)
         if not 0 <= index < len(records):
             raise IndexError(f"{self.schema.name} has {len(records)} records of field {field}, asked for {index}")
-        tag, at = read_tag(self.data, records.starts[index])
-        start = read_varint(self.data, at, 5)[1] if tag & 7 == LEN else at
+        first = records.starts[index]
+        at = _behind_varint(self.data, first)
+        start = _behind_varint(self.data, at) if self.data[first] & 7 == LEN else at
         return at, start, records.ends[index]
 
     def child(self, field: int, index: int) -> "Message":
@@ -221,13 +224,12 @@ class Message:
             children = self._children = {}
         found = children.get((field, index))
         if found is None:
-            if field in self.schema.single:
-                if index:
-                    raise IndexError(f"field {field} of {self.schema.name} is one message, asked for number {index}")
-                numbers = range(max(1, len(self.records(field))))
+            if field not in self.schema.single:
+                frames = [self._frame(field, index)]
+            elif index:
+                raise IndexError(f"field {field} of {self.schema.name} is one message, asked for number {index}")
             else:
-                numbers = range(index, index + 1)
-            frames = [self._frame(field, number) for number in numbers]
+                frames = [self._frame(field, number) for number in range(max(1, len(self.records(field))))]
             found = children[field, index] = Message(self.data, self.schema.child(field), frames)
         return found
 
@@ -237,6 +239,13 @@ class Message:
         if frame.depth > MAX_DEPTH:
             raise WireError(start, f"messages nested more than {MAX_DEPTH} deep")
         return frame
+
+
+def _behind_varint(data: Buffer, at: int) -> int:
+    """The position behind a varint of a record that the scan found, which checked its length."""
+    while data[at] > 0x7F:
+        at += 1
+    return at + 1
 
 
 def parse_root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
@@ -322,16 +331,46 @@ def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> 
     return found
 
 
+def may_contain(data: Buffer, record: tuple[int, int], tags: Container[int], least: int) -> bool:
+    """Whether the message in a record may have more than `least` bytes in records with these tags.
+
+    Quicker than a scan.  True for a message with anything but length-delimited records of small tags and lengths.
+    """
+    at, end = record
+    total = 0
+    for _ in ("tag", "length"):  # of the record itself
+        while data[at] > 0x7F:
+            at += 1
+        at += 1
+    while at + 2 < end:
+        tag, length = data[at], data[at + 1]
+        at += 2
+        if tag & 7 != LEN or tag > 0x7F:
+            return True
+        if length > 0x7F:
+            length += (data[at] << 7) - 0x80
+            if data[at] > 0x7F:
+                return True
+            at += 1
+        at += length
+        if tag in tags:
+            total += length
+    return at != end or total > least
+
+
 def walk(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """The records in `[at, end)` one by one, unknown ones too: (tag, start, start of the body, end)."""
     while at < end:
         start = at
         tag, at = read_tag(data, at) if data[at] > 0x7F else (data[at], at + 1)
+        is_short = at < end and data[at] < 0x80  # a varint of one byte
+        body = at
         if tag & 7 == LEN and tag > 8:
-            length, at = read_varint(data, at, 5)
-            body, at = at, at + length
+            length, body = (data[at], at + 1) if is_short else read_varint(data, at, 5)
+            at = body + length
+        elif tag & 7 == VARINT and tag > 7 and is_short:
+            at += 1
         else:
-            body = at
             at = _skip(data, read_tag(data, start)[0], at, end)
         if at > end:
             raise WireError(start, "a record that runs past the end of its message")

@@ -60,6 +60,13 @@ class ModelDraft(EditableModel):
             return index_patch(self.rewritten)
         return super().patch(out, whole=whole)
 
+    def node_count(self) -> int | None:
+        """As for any editable model; the index knows it if only rules changed the source and no function is left."""
+        index = self.rewritten
+        if index is None or self.before is not self.source or any(index.local):
+            return None
+        return index.count_nodes()
+
     @property
     def graph(self) -> GraphProto:
         """The main graph."""

@@ -50,16 +50,19 @@ def loading(
     options: CheckOptions,
     tolerated: Collection["Lack"] = FOREIGN_OPS,
     folder: Path | None = None,
+    node_count: int | None = None,
 ) -> LoadAnswer:
     """Load a result; where ONNX Runtime refuses it, load the originals.
 
     A worker opens a session and runs nothing.  A result of more than MAX_NODES nodes is not loaded.  A result for
     which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.  folder: of the data files of
-    a result in memory.
+    a result in memory.  node_count: the nodes of the result, functions inlined, if they are counted already.
     """
-    with Model.open(made) if isinstance(made, Path) else InMemoryModel(made) as opened:
-        if expanded_count(opened.skeleton) > MAX_NODES:
-            return LoadAnswer()
+    if node_count is None:
+        with Model.open(made) if isinstance(made, Path) else InMemoryModel(made) as opened:
+            node_count = expanded_count(opened.skeleton)
+    if node_count > MAX_NODES:
+        return LoadAnswer()
     refused = refusal(made, options, folder=folder)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()

@@ -245,7 +245,7 @@ def _plain(value: Any) -> Any:
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
     """The schema that gives a node's dtypes; None if they follow no plain rule."""
     is_of_lists = handles_lists(node.domain, node.op_type)
-    if node.op_type in _KEPT or is_of_lists or next(subgraphs(node), None) is not None:
+    if node.op_type in _KEPT or is_of_lists or subgraphs(node):
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
 
