@@ -53,7 +53,7 @@ BUDGETS = {
     "edits": 6_800,
     "file": 4_390,
     "ir": 2_500,
-    "ops": 4_400,
+    "ops": 4_420,
     "patterns": 300,
     "pipeline": 6_550,
     "precision": 5_650,

@@ -12,7 +12,7 @@ from surgeon.file.tensors.decoding import Array, decode_tensor
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, ops_with
 
-FILLS = ops_with(lambda op: op.operands.target_shape == (0,))  # they fill a shape with one number
+FILLS = ops_with("target_shape", (0,))  # they fill a shape with one number
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 
 

@@ -16,7 +16,7 @@ from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.shapes.op_rules.element_origins import MOVES
 
 NMS_OP = "NonMaxSuppression"
-_SIZES = {"Pow", *ops_with(lambda op: op.numerics.never_negative and op.shape.same_type_as_input)}  # compute widths
+_SIZES = {"Pow", *(ops_with("never_negative") & ops_with("same_type_as_input"))}  # compute widths
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from surgeon.shapes.tensor_types import INTEGERS
 SIGMOID, SOFTMAX = "sigmoid", "softmax"
 ENDS: Mapping[str, str] = {
     **dict.fromkeys(SIGMOIDS, SIGMOID),
-    **dict.fromkeys(ops_with(lambda op: op.numerics.is_softmax), SOFTMAX),
+    **dict.fromkeys(ops_with("is_softmax"), SOFTMAX),
 }
 _ROOTS = frozenset(op for op, exponent in POWERS.items() if exponent is None or exponent > 0)
 JOINS = _ROOTS | MULTIPLICATIONS  # class score times objectness, and its root

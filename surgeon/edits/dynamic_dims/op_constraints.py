@@ -299,7 +299,7 @@ def _loss(walk: SizePropagation, site: NodeView) -> None:
 
 
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
-    **dict.fromkeys(ops_with(lambda op: op.products.weighted_axis is not None), _per_channel),
+    **dict.fromkeys(ops_with("weighted_axis"), _per_channel),
     **dict.fromkeys(GATHERS, _gather),
     **dict.fromkeys(ELEMENT_LOOKUPS, _gather_elements),
     **dict.fromkeys(TUPLE_LOOKUPS, _gather_nd),

@@ -302,10 +302,12 @@ class OpTraits(NamedTuple):
 
     def having(self, **fields: Any) -> "OpTraits":
         """A copy with these fields set, each in its group; an unknown name is a KeyError."""
-        groups: dict[str, dict[str, Any]] = {}
+        groups: dict[str, Any] = {}
         for name, value in fields.items():
             groups.setdefault(GROUP_OF[name], {})[name] = value
-        return self._replace(**{name: getattr(self, name)._replace(**part) for name, part in groups.items()})
+        for name, part in groups.items():
+            groups[name] = getattr(self, name)._replace(**part)
+        return self._replace(**groups)
 
 
 NO_TRAITS = OpTraits("")
@@ -318,9 +320,10 @@ GROUP_OF: Mapping[str, str] = MappingProxyType(
 
 def one(name: str, **fields: Any) -> OpTraits:
     """The record of an operator, from fields of all groups; an unknown field is a KeyError."""
-    return NO_TRAITS._replace(name=name).having(**fields)
+    return NO_TRAITS.having(**fields)._replace(name=name)
 
 
 def each(names: str, **fields: Any) -> tuple[OpTraits, ...]:
     """Records of several operators that share these fields."""
-    return tuple(one(name, **fields) for name in names.split())
+    shared = NO_TRAITS.having(**fields)
+    return tuple([shared._replace(name=name) for name in names.split()])

@@ -4,64 +4,86 @@ Names are those of `Node.op`: with the domain, but for ONNX's own.  An operator 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import Any, cast
 
 from onnx import ModelProto, NodeProto
 
-from surgeon.ops.traits.op_traits import NO_TRAITS, OpTraits
+from surgeon.ops.traits.op_traits import GROUP_OF, NO_TRAITS, IndexedTable, OpTraits
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 from surgeon.ops.traversal import all_nodes, node_label
 
 OP_TRAITS: Mapping[str, OpTraits] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
 
 
-def ops_with(condition: Callable[[OpTraits], object]) -> frozenset[str]:
-    """The names of the operators whose traits fulfil a condition."""
-    return frozenset(traits.name for traits in OP_TRAITS.values() if condition(traits))
+def _index() -> Mapping[str, Mapping[str, object]]:
+    """By field, the value of each operator whose value is not the field's default."""
+    found: dict[str, dict[str, object]] = {field: {} for field in GROUP_OF}
+    for name, traits in OP_TRAITS.items():
+        groups: tuple[Any, ...] = traits[1:]
+        for group, default in zip(groups, NO_TRAITS[1:], strict=True):
+            if group is not default:
+                for field, value, usual in zip(group._fields, group, default, strict=True):
+                    if value != usual:
+                        found[field][name] = value
+    return found
 
 
-BROADCASTING = ops_with(lambda op: op.shape.broadcasts)
-COMMUTATIVE = ops_with(lambda op: op.algebra.commutes)
-IDENTITY_OPS = ops_with(lambda op: op.data.identity_when == "always")
-DATA_MOVEMENT = ops_with(lambda op: op.data.copies_elements == (0,) and not op.numerics.reduces)
+_VALUES = _index()  # a condition for each operator would take a call for each at import
+
+
+def ops_with(field: str, *values: object) -> frozenset[str]:
+    """The names of the operators for which a field of their traits is not its default, or is one of these values."""
+    known = _VALUES[field]
+    return frozenset([name for name, value in known.items() if value in values] if values else known)
+
+
+def _ops_with_lookup(condition: Callable[[IndexedTable], object]) -> frozenset[str]:
+    """The names of the operators with a table whose indices fulfil a condition."""
+    lookups = cast(Mapping[str, Sequence[IndexedTable]], _VALUES["lookups"])
+    return frozenset([name for name, tables in lookups.items() if any(map(condition, tables))])
+
+
+BROADCASTING = ops_with("broadcasts")
+COMMUTATIVE = ops_with("commutes")
+IDENTITY_OPS = ops_with("identity_when", "always")
+DATA_MOVEMENT = ops_with("copies_elements", (0,)) - ops_with("reduces")
 """Those that move, repeat or drop elements of the first input, and do not choose them by value."""
-FOLDABLE = ops_with(lambda op: op.data.foldable)
-GATHER_LIKE = ops_with(lambda op: op.data.copies_elements and op.indexing.lookups)
-"""Those that copy elements of a table by index."""
-GATHERS = ops_with(
-    lambda op: op.data.copies_elements and any(not (at.by_tuples or at.by_element) for at in op.indexing.lookups)
-)
-"""Those that copy slices of a table along one axis."""
-TUPLE_GATHERS = ops_with(lambda op: op.data.copies_elements and any(at.by_tuples for at in op.indexing.lookups))
-"""Those that copy elements or slices of a table at tuples of indices."""
-ELEMENT_LOOKUPS = ops_with(lambda op: any(at.by_element for at in op.indexing.lookups))
+FOLDABLE = ops_with("foldable")
+ELEMENT_LOOKUPS = _ops_with_lookup(lambda at: at.by_element)
 """Those that read or write a table at an index for each element; table and indices have the same axes."""
-TUPLE_LOOKUPS = ops_with(lambda op: any(at.by_tuples for at in op.indexing.lookups))
+TUPLE_LOOKUPS = _ops_with_lookup(lambda at: at.by_tuples)
 """Those that read or write a table at tuples of indices."""
-LOSSES = ops_with(lambda op: any(at.default_axis == 1 for at in op.indexing.lookups))
+GATHER_LIKE = ops_with("copies_elements") & ops_with("lookups")
+"""Those that copy elements of a table by index."""
+GATHERS = GATHER_LIKE & _ops_with_lookup(lambda at: not (at.by_tuples or at.by_element))
+"""Those that copy slices of a table along one axis."""
+TUPLE_GATHERS = GATHER_LIKE & TUPLE_LOOKUPS
+"""Those that copy elements or slices of a table at tuples of indices."""
+LOSSES = _ops_with_lookup(lambda at: at.default_axis == 1)
 """Those that pick scores [N, C, ...] by labels [N, ...]."""
-ONE_TYPE = ops_with(lambda op: op.dtype.one_type)
-RESHAPE_OPS = ops_with(lambda op: op.shape.is_reshape)
-SIZE_OPS = ops_with(lambda op: op.shape.returns_sizes)
-CAST_OPS = ops_with(lambda op: op.dtype.is_cast)
-EXPANDING = ops_with(lambda op: op.shape.expands)
-TRANSPARENT = ops_with(lambda op: op.data.identity_when)
-WITH_BODIES = ops_with(lambda op: op.control.has_bodies)
-LOOPS = ops_with(lambda op: op.control.trip_counts)
+ONE_TYPE = ops_with("one_type")
+RESHAPE_OPS = ops_with("is_reshape")
+SIZE_OPS = ops_with("returns_sizes")
+CAST_OPS = ops_with("is_cast")
+EXPANDING = ops_with("expands")
+TRANSPARENT = ops_with("identity_when")
+WITH_BODIES = ops_with("has_bodies")
+LOOPS = ops_with("trip_counts")
 """Those with a trip count and a condition; their bodies read and return both before what they carry."""
-BRANCHES = ops_with(lambda op: op.control.has_bodies and op.control.selectors)
+BRANCHES = WITH_BODIES & ops_with("selectors")
 """Those that run one of their bodies."""
-SCANS = ops_with(lambda op: op.control.scans)
+SCANS = ops_with("scans")
 """Those that run their body for each slice of some inputs."""
-ADDITIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (1, 1))
-SUBTRACTIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (1, -1))
-MULTIPLICATIONS = ops_with(lambda op: op.algebra.family == "product" and op.algebra.signs == (1, 1))
+ADDITIONS = ops_with("family", "sum") & ops_with("signs", (1, 1))
+SUBTRACTIONS = ops_with("family", "sum") & ops_with("signs", (1, -1))
+MULTIPLICATIONS = ops_with("family", "product") & ops_with("signs", (1, 1))
 
-ALWAYS_RANDOM = frozenset(name.rpartition("::")[2] for name in ops_with(lambda op: op.control.random == "always"))
+ALWAYS_RANDOM = frozenset([name.rpartition("::")[2] for name in ops_with("random", "always")])
 """The operators that draw random numbers in every run, without their domains."""
-RANDOM = frozenset(name.rpartition("::")[2] for name in ops_with(lambda op: op.control.random))
+RANDOM = frozenset([name.rpartition("::")[2] for name in ops_with("random")])
 """Those, and the operators that draw in training mode."""
 
 TRAINING_HELP = "export the model after model.eval()"

@@ -15,7 +15,7 @@ from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import Shape
 
-ASKING = ops_with(lambda op: op.shape.returns_sizes)
+ASKING = ops_with("returns_sizes")
 
 
 class SizeRange(NamedTuple):

@@ -25,7 +25,7 @@ MAX_RESULT_BYTES, MAX_ADDED_BYTES, READ = (
     1 << 24,
 )  # maximum bytes of a result, of growth of the file, and of one input
 WORK, TIME = 1 << 26, 2.0  # product of the inputs' element counts, and seconds, that one op may take
-SIZES = ops_with(lambda op: op.shape.returns_sizes)
+SIZES = ops_with("returns_sizes")
 
 
 def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYTES) -> Search:

@@ -16,7 +16,7 @@ from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
-RANDOM = ops_with(lambda op: op.control.random)
+RANDOM = ops_with("random")
 
 
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:

@@ -14,7 +14,7 @@ from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import INTEGERS
 
 FARTHEST = 48  # maximum number of analysed tensors
-CASTS = ops_with(lambda op: op.data.identity_when == "same dtype")  # to a dtype that an attribute states
+CASTS = ops_with("identity_when", "same dtype")  # to a dtype that an attribute states
 
 
 class _FloatRanges(IntegerRanges):

@@ -37,7 +37,7 @@ _LONGEST_LINE = 400
 _NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
 _FLOATS = _NARROW | frozenset(np.dtype(kind) for kind in (np.float32, np.float64))
 # Their second input's dtype is what they compute.
-_KEPT = ops_with(lambda op: op.dtype.is_cast or op.dtype.is_qdq) | {"BitCast"}
+_KEPT = ops_with("is_cast") | ops_with("quantization") | {"BitCast"}
 # Whatever the evaluator raises of a model or its inputs: it declares nothing.
 _REFUSALS = (
     ArithmeticError,

@@ -99,10 +99,10 @@ def _skip_normalization(site: NodeView) -> Sequence[TensorType]:
 
 
 _BY_FACTS: dict[str, Rule] = {
-    **dict.fromkeys(ops_with(lambda op: op.shape.broadcasts), _broadcasting),
-    **dict.fromkeys(ops_with(lambda op: op.shape.broadcasts and op.dtype.returns_bool), _comparing),
-    **dict.fromkeys(ops_with(lambda op: op.dtype.returns_bool and not op.shape.broadcasts), _test),
-    **dict.fromkeys(ops_with(lambda op: op.shape.same_type_as_input), _unary),
+    **dict.fromkeys(ops_with("broadcasts"), _broadcasting),
+    **dict.fromkeys(ops_with("broadcasts") & ops_with("returns_bool"), _comparing),
+    **dict.fromkeys(ops_with("returns_bool") - ops_with("broadcasts"), _test),
+    **dict.fromkeys(ops_with("same_type_as_input"), _unary),
     "Where": shaped(aligned, lambda site: site.dtype(1) or site.dtype(2)),
     "RMSNormalization": lambda site: [TensorType(site.dtype(1), site.shape(0))],  # the scale's dtype
 }

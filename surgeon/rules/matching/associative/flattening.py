@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from surgeon.ops.traits.trait_lookup import ops_with, traits_of
 from surgeon.rules.matching.pattern import LiteralValue, NodeOutput, Value, Var
 
-SUM = ops_with(lambda op: op.algebra.family == "sum")
+SUM = ops_with("family", "sum")
 # Negation is also a link of a product, as a factor of -1.
-NEGATIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (-1,))
-PRODUCT = ops_with(lambda op: op.algebra.family == "product") | NEGATIONS
+NEGATIONS = SUM & ops_with("signs", (-1,))
+PRODUCT = ops_with("family", "product") | NEGATIONS
 FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # a negation begins a product
 OPERAND_SIGNS = {name: traits_of(name).algebra.signs for name in FAMILY}  # -1 for a subtrahend or divisor
-DIVISIONS = ops_with(lambda op: op.algebra.family == "product" and op.algebra.signs == (1, -1))
+DIVISIONS = ops_with("family", "product") & ops_with("signs", (1, -1))
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, nor
 
 MAX_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
-POINTWISE = BROADCASTING | ops_with(lambda op: op.numerics.error_is_input_scaled) | {"Cos", "Sin"}
+POINTWISE = BROADCASTING | ops_with("error_is_input_scaled") | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
 
 
