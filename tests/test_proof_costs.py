@@ -32,9 +32,9 @@ def runs(monkeypatch):
     found = []
     original = ProofRun._run
 
-    def run(self, feeds, values, *turn):
+    def run(self, feeds, facts):
         found.append({name: array.shape for name, array in feeds.items()})
-        return original(self, feeds, values)
+        return original(self, feeds, facts)
 
     monkeypatch.setattr(ProofRun, "_run", run)
     monkeypatch.setattr(
@@ -417,9 +417,9 @@ def test_a_kind_of_inputs_that_failed_is_tried_first_at_the_next_sizes(monkeypat
     tried: list[tuple[int, str]] = []
     original = ProofRun._run
 
-    def run(self, feeds, values, *turn):
-        tried.append((feeds["x"].shape[1], values.name))
-        return original(self, feeds, values)
+    def run(self, feeds, facts):
+        tried.append((feeds["x"].shape[1], facts.description))
+        return original(self, feeds, facts)
 
     monkeypatch.setattr(ProofRun, "_run", run)
 

@@ -179,11 +179,6 @@ def error_scales_with_input(ops: Collection[str]) -> bool:
     return not _some(ops, lambda op: not op.numerics.error_is_input_scaled)
 
 
-def overflows_in_doubles(values: ValueKind, dtype: np.dtype) -> bool:
-    """Whether the reciprocal of such an input overflows in the reference too: no dtype is wider than the result's."""
-    return values is ValueKind.DENORMALS and dtype == np.float64
-
-
 def kind_name(values: ValueKind) -> str:
     """The name of a kind of inputs in rules and reports."""
     return values.name.lower()
@@ -203,21 +198,21 @@ def scope_note(intended: Iterable[str], empty: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def describe_inputs(values: ValueKind, feeds: Mapping[str, np.ndarray]) -> str:
-    """A description of inputs in brackets, for a message."""
+def describe_inputs(description: str, kind: str, feeds: Mapping[str, np.ndarray]) -> str:
+    """A description of inputs in brackets, for a message.  kind: the public kind by which a rule may differ."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {values.description}, shapes {shapes}{_differs_hint(values)})"
+    return f" (inputs {description}, shapes {shapes}{_differs_hint(kind)})"
 
 
-def _differs_hint(values: ValueKind) -> str:
+def _differs_hint(kind: str) -> str:
     """How to declare an intended difference for such inputs, as the end of a sentence; empty for most kinds.
 
     Only overflow and non-finite numbers have such a hint, because right rules differ there too.
     """
-    kind = ValueKind.NON_FINITE if values is ValueKind.INFINITE else values
-    if kind not in (ValueKind.NON_FINITE, ValueKind.EXTREME):
+    public = "non_finite" if kind == "infinite" else kind
+    if public not in ("non_finite", "extreme"):
         return ""
-    return f'; a rule that means this says differs={{"{kind_name(kind)}": "why"}}'
+    return f'; a rule that means this says differs={{"{public}": "why"}}'
 
 
 def adapted_kind(

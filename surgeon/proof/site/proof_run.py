@@ -39,7 +39,6 @@ from surgeon.proof.cases.value_strategies import (
     describe_inputs,
     kind_name,
     kinds_at_other_sizes,
-    overflows_in_doubles,
     scope_note,
 )
 from surgeon.proof.check_result import Outcome
@@ -95,6 +94,25 @@ class RunFindings:
     def sizes(self) -> Iterable[str]:
         """The sizes at which both sides agreed, in words."""
         return (assignment.description for assignment in self.assignments if assignment.by_symbol)
+
+
+class InputFacts(NamedTuple):
+    """What the judgement of a run needs to know of its inputs."""
+
+    description: str
+    """Their kind, in words."""
+    kind: str = ""
+    """Their public kind; "" for usual ones."""
+    may_not_fit: bool = False
+    """Whether sizes that depend on them may contradict the stated shapes."""
+    may_overflow: bool = False
+    """Whether they are finite, but so large that results may overflow."""
+    may_lose: bool = False
+    """Whether products of them may overflow."""
+    has_denormals: bool = False
+    """Whether reciprocals of them overflow."""
+    is_usual: bool = False
+    """Whether they are usual ones, without numbers put into them."""
 
 
 class _OpenSides(NamedTuple):
@@ -319,7 +337,7 @@ class ProofRun:
         for values in WEIGHED if self._sides.inputs.weights else ():
             if kind_name(values) in self.case.intended_differences:
                 continue
-            failure = self._run(self._sides.inputs.with_weights(assignment, values), values)
+            failure = self._run(self._sides.inputs.with_weights(assignment, values), self._facts(values, 0))
             if failure:
                 self.findings.depends_on_weights = True
                 return f"{failure} (weights {values.description})"
@@ -361,11 +379,11 @@ class ProofRun:
             if values is None or not self._sides.inputs.is_informative(values, turn):
                 continue
             feeds, runs = self._sides.inputs.make(assignment, values, turn), found.runs
-            failure = self._run(feeds, values, turn)
+            failure = self._run(feeds, self._facts(values, turn))
             found.is_informative = found.is_informative or (found.runs > 0 and assignment.is_informative)
             if failure:
                 self._last_failure = kind, turn
-                return f"{failure}{describe_inputs(values, feeds)}"
+                return f"{failure}{describe_inputs(values.description, kind_name(values), feeds)}"
             if found.runs > runs:
                 found.kinds[values.description] = None
             elif found.runs == before and assignment.elements > REDUCE_ABOVE_ELEMENTS:
@@ -374,7 +392,19 @@ class ProofRun:
             found.assignments.append(assignment)
         return None
 
-    def _run(self, feeds: Feeds, values: ValueKind, turn: int = 0) -> str | None:
+    def _facts(self, values: ValueKind, turn: int) -> InputFacts:
+        """What a kind of inputs means for a judgement."""
+        return InputFacts(
+            values.description,
+            kind_name(values),
+            may_not_fit=values in (ValueKind.COUNTS, ValueKind.OUT_OF_ROLE),
+            may_overflow=self._sides.inputs.overflows(values, turn),
+            may_lose=values in LOSING,
+            has_denormals=values is ValueKind.DENORMALS,
+            is_usual=values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT,
+        )
+
+    def _run(self, feeds: Feeds, facts: InputFacts) -> str | None:
         """Run one set of inputs and judge it; return why the replacement fails, None where it does not."""
         found, sides, at = self.findings, self._sides, self._progress.assignment
         self._progress.note(ORIGINAL)
@@ -384,8 +414,7 @@ class ProofRun:
         except SessionError as error:
             found.refusal = found.refusal or error_message(error, self.case, self.case.models.before, at)
             return None
-        may_not_fit = self._progress.is_empty or values in (ValueKind.COUNTS, ValueKind.OUT_OF_ROLE)
-        if may_not_fit and not self._fits(original):
+        if (self._progress.is_empty or facts.may_not_fit) and not self._fits(original):
             return None  # the rule may rely on the shapes that the source states, which x[:-0] does not have
         if not found.runs:
             again = sides.first.run(feeds)
@@ -402,7 +431,7 @@ class ProofRun:
         if any(rewritten[name].shape != original[name].shape for name in common) and not self._fits(original):
             found.runs -= 1
             return None  # broadcasting gives the original another shape than the source states: anything goes
-        return self._compare(feeds, original, rewritten, values=values, turn=turn)
+        return self._compare(feeds, original, rewritten, facts=facts)
 
     def _refused(self, error: SessionError, original: Mapping[str, np.ndarray]) -> str | None:
         """Why it is a failure that the replacement does not run; None where kernels may differ in that."""
@@ -423,12 +452,11 @@ class ProofRun:
         original: Mapping[str, np.ndarray],
         rewritten: Mapping[str, np.ndarray],
         *,
-        values: ValueKind,
-        turn: int,
+        facts: InputFacts,
     ) -> str | None:
         """Compare all outputs of a run; return the first failure."""
         found, inputs = self.findings, self._sides.inputs
-        exact, overflowing = self._exact(feeds), inputs.overflows(values, turn)
+        exact = self._exact(feeds)
         for name, answer in original.items():
             if name not in rewritten:
                 return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
@@ -441,13 +469,13 @@ class ProofRun:
                 rewritten[name],
                 exact=exact.get(name),
                 feeds=feeds,
-                overflowing=overflowing or overflows_in_doubles(values, answer.dtype),
-                may_lose=values in LOSING,
+                # The reciprocal of a denormal overflows in the reference too: no dtype is wider than float64.
+                overflowing=facts.may_overflow or (facts.has_denormals and answer.dtype == np.float64),
+                may_lose=facts.may_lose,
             )
             if error is None:
                 return None
-            is_usual = values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT
-            found.summary.add(error, answer, found.reference, is_usual=is_usual)
+            found.summary.add(error, answer, found.reference, is_usual=facts.is_usual)
             if not error.ok:
                 return f"{name!r} {error.why}"
         self._progress.agreed += 1
