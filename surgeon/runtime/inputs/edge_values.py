@@ -45,30 +45,30 @@ def edge_values(
     """
     narrow = np.dtype(np.float16) if half and dtype.itemsize > 2 else dtype
     made: dict[ValueKind, Callable[[], np.ndarray]] = {
-        ValueKind.ZEROS: lambda: _signed_zeros(shape, seed, random),
-        ValueKind.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
-        ValueKind.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
-        ValueKind.NON_FINITE: lambda: _non_finite(shape, seed, random),
+        ValueKind.ZEROS: lambda: signed_zeros(shape, seed, random),
+        ValueKind.DENORMALS: lambda: denormals(dtype, shape, seed, random),
+        ValueKind.EXTREME: lambda: huge_among_usual(narrow if seed % 2 else dtype, shape, seed, random),
+        ValueKind.NON_FINITE: lambda: non_finite_among_usual(shape, seed, random),
         ValueKind.INFINITE: lambda: _endless(shape, seed, random),
-        ValueKind.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
-        ValueKind.OFFSET: lambda: _offset(narrow, shape, seed, random),
-        ValueKind.SMALL_OFFSET: lambda: _offset(
+        ValueKind.CONSTANT_ROWS: lambda: constant_rows(shape, seed, random),
+        ValueKind.OFFSET: lambda: offset(narrow, shape, seed, random),
+        ValueKind.SMALL_OFFSET: lambda: offset(
             np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random
         ),
-        ValueKind.SMALL: lambda: _small(narrow, shape, random),
-        ValueKind.ORDERED: lambda: _ordered(narrow, shape, seed, random),
-        ValueKind.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
-        ValueKind.SAFE_MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random=random, part=_FACTORS),
-        ValueKind.ROW_MAGNITUDES: lambda: _rows(narrow, shape, seed, random),
-        ValueKind.SAFE_ROW_MAGNITUDES: lambda: _rows(narrow, shape, 0, random=random, part=_FACTORS),
-        ValueKind.TINY: lambda: _faint(narrow, shape, seed, random),
-        ValueKind.UNIFORM_LARGE: lambda: _loud(narrow, shape, seed, random),
-        ValueKind.ZEROS_AND_ONES: lambda: _patterns(shape, random),
+        ValueKind.SMALL: lambda: small(narrow, shape, random),
+        ValueKind.ORDERED: lambda: ordered_rows(narrow, shape, seed, random),
+        ValueKind.MAGNITUDES: lambda: all_magnitudes(narrow, shape, seed, random),
+        ValueKind.SAFE_MAGNITUDES: lambda: all_magnitudes(narrow, shape, seed, random=random, part=_FACTORS),
+        ValueKind.ROW_MAGNITUDES: lambda: row_magnitudes(narrow, shape, seed, random),
+        ValueKind.SAFE_ROW_MAGNITUDES: lambda: row_magnitudes(narrow, shape, 0, random=random, part=_FACTORS),
+        ValueKind.TINY: lambda: tiny(narrow, shape, seed, random),
+        ValueKind.UNIFORM_LARGE: lambda: uniform_large(narrow, shape, seed, random),
+        ValueKind.ZEROS_AND_ONES: lambda: zeros_and_ones(shape, random),
     }
     return np.asarray(made[values]())
 
 
-def _signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Zeros of both signs; a lone one's sign changes with the seed."""
     return np.where(_alternating(shape, seed, random), -0.0, 0.0)
 
@@ -80,7 +80,7 @@ def _alternating(shape: Shape, seed: int, random: np.random.Generator) -> np.nda
     return np.asarray((random.permutation(math.prod(shape)) + seed).reshape(shape) % 2 == 1)
 
 
-def _denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Multiples of the least positive number below the least normal one, of both signs; a quarter are zeros."""
     limits = ml_dtypes.finfo(dtype)
     least, bits = float(limits.smallest_subnormal), int(limits.nmant)
@@ -91,25 +91,25 @@ def _denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Gener
     return np.where(zero, 0.0, made)
 
 
-def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Usual values, with huge ones of alternating signs at the places of `_places`."""
+def huge_among_usual(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values, with huge ones of alternating signs at the places of `scattered_places`."""
     low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
-    places = _places(shape, seed, random)
+    places = scattered_places(shape, seed, random)
     sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
     return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), standard_normal(random, shape))
 
 
-def _non_finite(
+def non_finite_among_usual(
     shape: Shape, seed: int, random: np.random.Generator, values: tuple[float, ...] = _INFINITE
 ) -> np.ndarray:
-    """Usual values, with +inf, -inf and NaN (or these `values`) at the elements of `_places`.
+    """Usual values, with +inf, -inf and NaN (or these `values`) at the elements of `scattered_places`.
 
     By the seed modulo three: they alternate; each row (along the last axis) has only one of them, because a NaN would
     hide what a row of -inf does to a Softmax; each slice along the first axis has only one, because other values would
     turn infinity into NaN in a sum.
     """
     way = seed % 3 if math.prod(shape) >= _MIN_HUGE else 0
-    places = _lone(shape, random) if way == _LONE else _places(shape, seed, random)
+    places = lone_places(shape, random) if way == _LONE else scattered_places(shape, seed, random)
     turns = _turns(places)
     if way == _IN_ROWS:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
@@ -120,7 +120,7 @@ def _non_finite(
 def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """By turn: infinity of both signs; NaN everywhere; infinity of one sign in each row.  The rest are usual values."""
     turn = seed % 3
-    return np.full(shape, np.nan) if turn == 1 else _non_finite(shape, turn // 2, random, _INFINITE[:2])
+    return np.full(shape, np.nan) if turn == 1 else non_finite_among_usual(shape, turn // 2, random, _INFINITE[:2])
 
 
 def _turns(places: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ def _turns(places: np.ndarray) -> np.ndarray:
     return np.asarray((np.cumsum(places) - 1).reshape(places.shape))
 
 
-def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def scattered_places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
     At least three, and one in every row outside of that slice; if the rest has fewer than three elements, it is chosen
@@ -152,7 +152,7 @@ def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     return places
 
 
-def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
+def lone_places(shape: Shape, random: np.random.Generator) -> np.ndarray:
     """One element in each slice along the first axis but the last slice, if there are several; in a vector, one."""
     slices = shape[0] if len(shape) > 1 else 1
     places = np.zeros((slices, math.prod(shape) // slices), dtype=np.bool_)
@@ -161,7 +161,7 @@ def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
     return places.reshape(shape)
 
 
-def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
     return np.broadcast_to(standard_normal(random, _one_each(shape, seed)), shape)
 
@@ -172,18 +172,18 @@ def _one_each(shape: Shape, seed: int) -> Shape:
     return shape[:kept] + (1,) * (len(shape) - kept)
 
 
-def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Usual values about a mean, which is negative in odd seeds."""
     mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
     return standard_normal(random, shape) + (-mean if seed % 2 else mean)
 
 
-def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
+def small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
     return standard_normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def ordered_rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
     made = np.asarray(standard_normal(random, shape))
     ends = _WHOLE if ml_dtypes.finfo(dtype).maxexp > _LONGEST else _WHOLE_HALF
@@ -204,7 +204,7 @@ def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generat
     return made
 
 
-def _magnitudes(
+def all_magnitudes(
     dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0, top: float = 1.0
 ) -> np.ndarray:
     """Normal numbers of all exponents: one from each of as many equal stretches as there are, the last near its end.
@@ -222,13 +222,15 @@ def _magnitudes(
     return np.asarray(made.reshape(shape))
 
 
-def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
-    """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
-    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random=random, part=part, top=_HUGE[1]))
+def row_magnitudes(
+    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0
+) -> np.ndarray:
+    """Normal numbers, those of each row times one of `all_magnitudes`: none so large that sums overflow."""
+    magnitudes = np.abs(all_magnitudes(dtype, _one_each(shape, seed), seed, random=random, part=part, top=_HUGE[1]))
     return np.asarray(standard_normal(random, shape) * magnitudes)
 
 
-def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def tiny(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Usual values made tiny: by one factor or another as the place along the first axis, and the seed, go."""
     factors = np.exp2(np.array(_FAINT) * int(ml_dtypes.finfo(dtype).minexp))
     first = np.arange(shape[0] if shape else 1)
@@ -236,14 +238,14 @@ def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator
     return np.asarray(standard_normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
 
 
-def _loud(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def uniform_large(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Numbers of about one large magnitude, every other along the last axis negative, in all inputs alike."""
     top = min(_LOUD, float(ml_dtypes.finfo(dtype).maxexp) - _SPARED)
     sign = np.where((np.arange(shape[-1] if shape else 1) + seed) % 2, -1.0, 1.0).reshape(shape[-1:])
     return np.asarray(sign * np.exp2(random.uniform(top - _ALIKE, top, shape)))
 
 
-def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:
+def zeros_and_ones(shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Zeros and ones at random; along the last axis the first row is zeros, where there are several."""
     made = random.integers(0, 2, shape).astype(np.float64)
     if len(shape) > 1 and made.size:
