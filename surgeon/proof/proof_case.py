@@ -4,6 +4,7 @@ It holds models, sizes and numbers, but no index, slice or node of the source.
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +45,8 @@ class ProofOptions:
     """Seconds of processor time that one proof may take."""
     jobs: int = 0
     """Proofs that run at once; 0 for one per core, at most four."""
+    engine: str = field(default_factory=lambda: os.environ.get("SURGEON_PROOFS", "old"))
+    """What proposes inputs: "new" for strategies, "old" for the schedule that they replace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,15 +71,15 @@ class CaseInputs:
         self._plan = InputGenerator(sides.before, names=False, bare=case.shape_only_inputs)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in case.inputs if item.weight)
-        self._beside = inputs_beside_softmax(sides.before)
+        self.beside = inputs_beside_softmax(sides.before)
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, by the reduced dims
         replacement = {
             f"/{name}": numbers for name, numbers in region_literals(sides.after).items() if name.startswith("/")
         }
         self._replacement_only = replacement.keys()  # constants from attributes of the replacement
-        self._constants = region_literals(sides.before) | replacement
+        self.constants = region_literals(sides.before) | replacement
         indexes = map(Index.over, (sides.before, sides.after))
-        self._edges = list(dict.fromkeys(edge for index in indexes for edge in edges_of(index)))
+        self.edges = list(dict.fromkeys(edge for index in indexes for edge in edges_of(index)))
         self._plan.speak(vocabulary(sides.after))
         self._countable = countable(self._plan.wants)
 
@@ -87,13 +87,13 @@ class CaseInputs:
         """Whether inputs of a kind can show a fault of this region."""
         if self._is_beside_alone(values):
             is_apart = values is ValueKind.UNIFORM_LARGE and self._benign_scores
-            return not is_apart and not self._beside.isdisjoint(self._plan.edged)
+            return not is_apart and not self.beside.isdisjoint(self._plan.edged)
         if values is ValueKind.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
         if (
             values is ValueKind.NON_FINITE
             and turn in BESIDE_BITS
-            and (self._beside or not self._among(turn, BESIDE_BITS))
+            and (self.beside or not self._among(turn, BESIDE_BITS))
         ):
             return False
         if values is ValueKind.NON_FINITE and turn in BESIDE_USUAL:
@@ -122,7 +122,7 @@ class CaseInputs:
         return self._turns_counted(assignment, SIZED)
 
     def _turns_counted(self, assignment: DimAssignment, first: int) -> Iterator[tuple[ValueKind, int]]:
-        turns = turns_of(self._countable, self._sizes(assignment), self._counted(assignment, first))
+        turns = turns_of(self._countable, self.model_sizes(assignment), self._counted(assignment, first))
         yield from ((ValueKind.COUNTS, first + turn) for turn in range(turns))
 
     def _counted(self, assignment: DimAssignment, first: int) -> list[int]:
@@ -131,7 +131,7 @@ class CaseInputs:
         if first == SIZED:
             longest = max(dims, default=1)
             return [longest, -(longest // 2)]  # and an index that counts from the end
-        return numbers_for(self._constants.values(), dims, assignment.elements)
+        return numbers_for(self.constants.values(), dims, assignment.elements)
 
     def _literal_variants(self, assignment: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
         """More turns for literals and for ties, where inputs of few elements hold few in each."""
@@ -145,9 +145,9 @@ class CaseInputs:
         yield from ((ValueKind.OUT_OF_ROLE, LITERALS_OUT_OF_ROLE + number) for number in range(bound))
 
     def _turns(self, assignment: DimAssignment, wants: Collection[InputSpec]) -> int:
-        sizes = self._sizes(assignment)
+        sizes = self.model_sizes(assignment)
         least = min((math.prod(want.shape(sizes)) for want in wants), default=ROOM)
-        return injections_needed(self._constants, len(self._edges), least)
+        return injections_needed(self.constants, len(self.edges), least)
 
     def _is_beside_alone(self, values: ValueKind) -> bool:
         """Whether only inputs that no softmax depends on have this kind: large scores would pick one value or none."""
@@ -184,7 +184,7 @@ class CaseInputs:
 
     def make(self, assignment: DimAssignment, values: ValueKind, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and inputs that depend on sizes are computed from them."""
-        sizes = self._sizes(assignment)
+        sizes = self.model_sizes(assignment)
         is_nan_first = (values, turn) == (ValueKind.INFINITE, NAN_FIRST)
         kind = ValueKind.USUAL if is_nan_first else values
         feeds = self._plan.generate(self._seed + turn, sizes, kind, leave=self.weights)
@@ -193,10 +193,10 @@ class CaseInputs:
         if values is ValueKind.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
             feeds.update(self._plan.generate(self._seed + turn, sizes, leave={*self.weights, alone}))
         # An infinite score of an attention would turn all its values to NaN.
-        if self._is_beside_alone(values) or (values is ValueKind.NON_FINITE and turn and self._beside):
-            feeds.update(self._plan.generate(self._seed + turn, sizes, leave=self.weights | self._beside))
+        if self._is_beside_alone(values) or (values is ValueKind.NON_FINITE and turn and self.beside):
+            feeds.update(self._plan.generate(self._seed + turn, sizes, leave=self.weights | self.beside))
         if values is ValueKind.SAFE_ROW_MAGNITUDES:  # values that an attention picks from do not overflow
-            scores = feeds.keys() - self._beside
+            scores = feeds.keys() - self.beside
             seed = self._seed + (turn + 1) % 2  # first one magnitude for all values of a batch, because they are mixed
             feeds.update(self._plan.generate(seed, sizes, ValueKind.ROW_MAGNITUDES, leave=self.weights | scores))
         if values is ValueKind.NON_FINITE and turn in BESIDE_BITS:
@@ -209,7 +209,7 @@ class CaseInputs:
                 leave = self.weights.union(self._among(turn, turns))
                 feeds.update(self._plan.generate(self._seed + turn, sizes, leave=leave))
         if values is ValueKind.COUNTS:
-            feeds.update(self._behind_a_cache(assignment, turn))
+            feeds.update(self._behind_a_cache(assignment, np.random.default_rng(self._seed + turn)))
             if turn >= COUNTED:
                 first = SIZED if turn >= SIZED else COUNTED
                 feeds.update(count(self._countable, sizes, self._counted(assignment, first), turn - first))
@@ -226,31 +226,28 @@ class CaseInputs:
             inject_literals(
                 feeds,
                 self._plan,
-                self._constants,
+                self.constants,
                 self._seed + turn,
-                edges=self._edges,
+                edges=self.edges,
                 most=min(
-                    self._largest_literal,
+                    self.largest_literal,
                     np.inf if turn < VARIANT_STRIDE or assignment.elements < ROOM else ROOMY_LITERAL,
                 ),
-                small=self._counts.union(self._case.replacement_only, self._replacement_only),
+                small=self.small_constants,
                 ties=way == TIES_VARIANT,
             )
         if values is ValueKind.OUT_OF_ROLE and turn >= LITERALS_OUT_OF_ROLE:
             seed = self._seed + turn * VARIANT_STRIDE
-            inject_literals(feeds, self._plan, self._constants, seed, most=LARGE_LITERAL, out_of_role=True)
-        for item in self._case.inputs:
-            if item.value is not None:
-                feeds[item.name] = assignment.value(item.value, feeds[item.name].dtype)
-        return feeds
+            inject_literals(feeds, self._plan, self.constants, seed, most=LARGE_LITERAL, out_of_role=True)
+        return feeds | self.sized_values(assignment, feeds)
 
-    def _behind_a_cache(self, assignment: DimAssignment, turn: int) -> Feeds:
+    def _behind_a_cache(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
         """Lengths that count past and new rows: a scalar counts all, an element of a vector ends its own sequence."""
         sizes = {name: size for name, size in assignment.by_symbol.items() if not is_total(name)}
         past, new = (sum(sizes[name] for name in sizes if dim_kind(name) == kind) for kind in ("past", "sequence"))
-        random, made = np.random.default_rng(self._seed + turn), {}
+        made: Feeds = {}
         for want in self._totals if past and new else ():
-            shape = want.shape(self._sizes(assignment))
+            shape = want.shape(self.model_sizes(assignment))
             last = random.integers(new - 1, past + new, shape) if shape else np.asarray(past + new)
             last.reshape(-1)[:1] = past + new - bool(shape)
             made[want.name] = last.astype(want.dtype)
@@ -265,16 +262,67 @@ class CaseInputs:
         """Usual inputs, with weights of another kind."""
         feeds = self.make(assignment, ValueKind.USUAL, 0)
         feeds.update(
-            self._plan.generate(self._seed, self._sizes(assignment), values, leave=feeds.keys() - self.weights)
+            self._plan.generate(self._seed, self.model_sizes(assignment), values, leave=feeds.keys() - self.weights)
         )
         return feeds
+
+    @property
+    def specs(self) -> Sequence[InputSpec]:
+        """All inputs that get values, weights too."""
+        return self._plan.wants
+
+    @property
+    def words(self) -> int:
+        """Strings that inputs may hold."""
+        return self._plan.words
+
+    @property
+    def hiding(self) -> Sequence[str]:
+        """The inputs that say which scores are hidden."""
+        return self._plan.hiding
+
+    @property
+    def small_constants(self) -> frozenset[str]:
+        """The constants whose large numbers do not count as literals for floats."""
+        return self._counts.union(self._case.replacement_only, self._replacement_only)
+
+    def literal_turns(self, assignment: DimAssignment, *, out_of_role: bool) -> int:
+        """How often literals are put into inputs until each has held all."""
+        if out_of_role:
+            wants = [want for want in self._plan.wants if want.may_ignore_role]
+            return min(self._turns(assignment, wants), MAX_OUT_OF_ROLE) if wants else 0
+        return self._turns(assignment, [want for want in self._plan.wants if want.is_unconstrained])
+
+    def count_arrays(self, assignment: DimAssignment) -> Iterator[Feeds]:
+        """The inputs that are counts, with one number at one place in each; sizes of the run come first."""
+        sizes = self.model_sizes(assignment)
+        for first in (SIZED, COUNTED):
+            numbers = self._counted(assignment, first)
+            for turn in range(turns_of(self._countable, sizes, numbers)):
+                yield count(self._countable, sizes, numbers, turn)
+
+    def cached_lengths(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
+        """Lengths that count past and new rows; empty without such."""
+        return self._behind_a_cache(assignment, random)
+
+    def shape_only(self, sizes: Mapping[str, int]) -> Feeds:
+        """Zeros for the inputs of which only the shape is read."""
+        return self._plan.shape_only(sizes)
+
+    def sized_values(self, assignment: DimAssignment, feeds: Feeds) -> Feeds:
+        """The inputs that depend only on sizes."""
+        return {
+            item.name: assignment.value(item.value, feeds[item.name].dtype)
+            for item in self._case.inputs
+            if item.value is not None
+        }
 
     @cached_property
     def _counts(self) -> frozenset[str]:
         """Constants that are counts, indices or sizes, not operands of arithmetic."""
         return counts(self._case.models.before)
 
-    def _sizes(self, assignment: DimAssignment) -> Mapping[str, int]:
+    def model_sizes(self, assignment: DimAssignment) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for text, size in self._case.models.dims.items():
             with suppress(SizeError):  # only a size of a table, which has no rows then
@@ -282,7 +330,7 @@ class CaseInputs:
         return found
 
     @cached_property
-    def _largest_literal(self) -> float:
+    def largest_literal(self) -> float:
         """The largest literal for which inputs are not of a kind that the rule intends to differ for."""
         return next((most for kind, most in LITERAL_LIMITS if kind_name(kind) in self._intended), np.inf)
 

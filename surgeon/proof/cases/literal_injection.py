@@ -9,6 +9,7 @@ import numpy as np
 
 from surgeon.proof.cases.value_strategies import EQUAL_PART, LITERAL_SPACING, MAX_LITERALS, VARIANT_STRIDE
 from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
+from surgeon.runtime.inputs.input_spec import InputSpec
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
@@ -78,56 +79,80 @@ def inject_literals(
     one order of factors and not in another, and indices and sizes, whose largest number means "to the end".
     out_of_role: only for inputs that leave their role.
     """
-    large = LARGE_LITERAL if any(want.half for want in plan.wants) else LARGE_WIDE_LITERAL
-    values = _literal_values(constants, edges, small=small, most=most, large=large, ties=ties)
+    values = literal_values(
+        constants, edges, small=small, most=most, half=any(want.half for want in plan.wants), ties=ties
+    )
     random, turn = np.random.default_rng(seed), seed // VARIANT_STRIDE
     for place, want in enumerate(plan.wants):
-        if out_of_role and not want.may_ignore_role:
-            continue
-        if want.kind == "indices" and feeds[want.name].size:
-            _point(feeds, want.name, values.counted, random)
-            continue
-        is_whole = want.dtype.kind in "iu" and (
-            out_of_role or want.is_compared_length or (want.is_unconstrained and want.kind != "lengths")
+        feeds[want.name] = inject_into(
+            feeds[want.name], want, values, random, place=place, turn=turn, ties=ties, out_of_role=out_of_role
         )
-        is_float = not is_whole if out_of_role else want.name in plan.edged
-        if not is_float and not is_whole:
-            continue
-        is_compared = is_whole and want.kind == "compared"
-        literals = values.floats if is_float else [*(values.compared if is_compared else ()), *values.integers]
-        if is_whole and want.is_compared_length and not out_of_role:
-            literals = [literal for literal in literals[: values.edges] if literal > 0]
-        literals = [*dict.fromkeys(literals)][: MAX_LITERALS + values.edges]
-        fitting = [literal for literal in literals if (is_float or literal.is_integer()) and _fits(literal, want.dtype)]
-        flat = feeds[want.name].reshape(-1).copy()
-        room = np.arange(flat.size)
-        if ties and is_float:
-            own = [number for number in values.numbers if 1 / ROOMY_LITERAL <= abs(number) <= ROOMY_LITERAL] or GRID
-            flat[::2] = random.choice(GRID, room[::2].size)
-            flat[1::2] = _digits(own, place, room[1::2].size, turn)
-            room = room[::2]
-        elif ties and fitting and is_compared:
-            flat[:] = _digits(fitting, place, flat.size, turn)
-        count = min(max((flat.size + is_whole) // LITERAL_SPACING, 1), len(fitting), room.size)
-        places = random.choice(room, count, replace=False) if count else ()
-        # Different literals in each turn and each input.  Three floats lie close together: two inputs must not hold
-        # them at once, because a swap of the two would not show.
-        first = turn + place * (len(AROUND) if is_float else 1)
-        for number, at in enumerate(places, first * count):
-            flat[at] = fitting[number % len(fitting)]
-        feeds[want.name] = flat.reshape(feeds[want.name].shape)
 
 
-def _literal_values(
+def inject_into(
+    array: np.ndarray,
+    want: InputSpec,
+    values: LiteralValues,
+    random: np.random.Generator,
+    *,
+    place: int,
+    turn: int,
+    ties: bool = False,
+    out_of_role: bool = False,
+) -> np.ndarray:
+    """The values of one input with literals put into them, as `inject_literals` does; the same where none fit.
+
+    place: of the input among all.  turn: the next literals come with the next turn.
+    """
+    if out_of_role and not want.may_ignore_role:
+        return array
+    if want.kind == "indices" and array.size:
+        return _point(array, values.counted, random)
+    is_whole = want.dtype.kind in "iu" and (
+        out_of_role or want.is_compared_length or (want.is_unconstrained and want.kind != "lengths")
+    )
+    is_float = not is_whole if out_of_role else want.takes_edge_values
+    if not is_float and not is_whole:
+        return array
+    is_compared = is_whole and want.kind == "compared"
+    literals = values.floats if is_float else [*(values.compared if is_compared else ()), *values.integers]
+    if is_whole and want.is_compared_length and not out_of_role:
+        literals = [literal for literal in literals[: values.edges] if literal > 0]
+    literals = [*dict.fromkeys(literals)][: MAX_LITERALS + values.edges]
+    fitting = [literal for literal in literals if (is_float or literal.is_integer()) and _fits(literal, want.dtype)]
+    flat = array.reshape(-1).copy()
+    room = np.arange(flat.size)
+    if ties and is_float:
+        own = [number for number in values.numbers if 1 / ROOMY_LITERAL <= abs(number) <= ROOMY_LITERAL] or GRID
+        flat[::2] = random.choice(GRID, room[::2].size)
+        flat[1::2] = _digits(own, place, room[1::2].size, turn)
+        room = room[::2]
+    elif ties and fitting and is_compared:
+        flat[:] = _digits(fitting, place, flat.size, turn)
+    count = min(max((flat.size + is_whole) // LITERAL_SPACING, 1), len(fitting), room.size)
+    places = random.choice(room, count, replace=False) if count else ()
+    # Different literals in each turn and each input.  Three floats lie close together: two inputs must not hold
+    # them at once, because a swap of the two would not show.
+    first = turn + place * (len(AROUND) if is_float else 1)
+    for number, at in enumerate(places, first * count):
+        flat[at] = fitting[number % len(fitting)]
+    return flat.reshape(array.shape)
+
+
+def literal_values(
     constants: Mapping[str, np.ndarray],
     edges: Sequence[float],
     *,
     small: Collection[str],
     most: float,
-    large: float,
+    half: bool,
     ties: bool,
 ) -> LiteralValues:
-    """The numbers to put into inputs; for floats none above `large` of the constants in `small`."""
+    """The numbers to put into inputs; half: whether the model computes in float16.
+
+    The other parameters are as in `inject_literals`.
+    """
+    large = LARGE_LITERAL if half else LARGE_WIDE_LITERAL
     scalars = [(name, float(number)) for name, numbers in constants.items() for number in numbers]
     within = [(name, number) for name, number in scalars if most == np.inf or abs(number) <= most]
     numbers, counted = (
@@ -173,13 +198,13 @@ def injections_needed(constants: Mapping[str, np.ndarray], edges: int, elements:
     return min(-(-literals // max(elements // LITERAL_SPACING, 1)), MAX_LITERAL_VARIANTS)
 
 
-def _point(feeds: Feeds, name: str, numbers: Sequence[float], random: np.random.Generator) -> None:
-    """Put integers into indices, none beyond the largest index."""
-    flat = feeds[name].reshape(-1).copy()
+def _point(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator) -> np.ndarray:
+    """Indices with integers put into them, none beyond the largest index."""
+    flat = array.reshape(-1).copy()
     fitting = [int(number) for number in numbers if float(number).is_integer() and 0 <= number <= flat.max()]
     for place, number in zip(random.permutation(flat.size), dict.fromkeys(fitting), strict=False):
         flat[place] = number
-    feeds[name] = flat.reshape(feeds[name].shape)
+    return flat.reshape(array.shape)
 
 
 def inject_equal_values(feeds: Feeds, plan: InputGenerator, seed: int, *, opposed: bool = False) -> None:

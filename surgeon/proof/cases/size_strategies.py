@@ -229,7 +229,7 @@ class SizeStrategies:
         base, changed = first.by_symbol, together.by_symbol
         names = [name for name in base if changed.get(name, base[name]) != base[name] and not is_total(name)]
         for name in names if len(names) > 1 and 0 not in changed.values() else ():
-            assignment = self._beside(first, {name: changed[name]})
+            assignment = self.beside(first, {name: changed[name]})
             if assignment is not None:
                 yield assignment
 
@@ -265,7 +265,7 @@ class SizeStrategies:
         """The longest sizes of one dim that are not too much; then longer ones while the others are small."""
 
         def fits(sizes: Mapping[str, int], most: int) -> bool:
-            assignment = self._beside(first, sizes)
+            assignment = self.beside(first, sizes)
             return (
                 assignment is not None and assignment.elements <= most and assignment.work <= max(MAX_LONG, first.work)
             )
@@ -298,7 +298,7 @@ class SizeStrategies:
             yield from (part for part in self._in_parts(sizes, first) if self._is_little(part, first))
 
     def _is_little(self, sizes: Mapping[str, int], first: DimAssignment, work: int = REDUCE_ABOVE_WORK) -> bool:
-        assignment = self._beside(first, sizes, empty=True)
+        assignment = self.beside(first, sizes, empty=True)
         return assignment is not None and assignment.elements <= MAX_AT_ONCE and assignment.work <= work
 
     def _lengths(self) -> list[int]:
@@ -312,7 +312,7 @@ class SizeStrategies:
         is_little = self._is_little(sizes, first, MAX_LONG)
         yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
-    def _beside(self, first: DimAssignment, sizes: Mapping[str, int], *, empty: bool = False) -> DimAssignment | None:
+    def beside(self, first: DimAssignment, sizes: Mapping[str, int], *, empty: bool = False) -> DimAssignment | None:
         """Sizes that differ from others in these symbols."""
         return self._assign(self._with_totals({**first.by_symbol, **sizes}), lambda _: first.reduced, empty=empty)
 

@@ -8,6 +8,7 @@ from onnx import GraphProto
 from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.proof_case import ProofCase
 from surgeon.runtime.inputs.fractional_values import OF_NAN
 from surgeon.runtime.inputs.fractional_values import TURNS as FRACTIONS
 from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
@@ -119,6 +120,24 @@ def chooses(ops: Iterable[str]) -> bool:
 def adds_products(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up products: the order of terms decides which large ones overflow."""
     return _some(ops, lambda op: op.products.kind)
+
+
+def region_traits(case: ProofCase) -> frozenset[str]:
+    """What the nodes of both sides do, as far as it decides which inputs are informative."""
+    ops = case.ops
+    found = {
+        "adds products": adds_products(ops),
+        "chooses": chooses(ops),
+        "accumulates": _hides_small(ops),
+        "reads positions": reads_places(ops),
+        "reads any positions": _reads_any_places(ops),
+        "finds extremes": _some(ops, lambda op: op.numerics.reduces == "extremum"),
+        "sums": _some(ops, lambda op: op.numerics.reduces == "sum"),
+        "picks by products": case.picks_by_products,
+        "squares": case.squares,
+        "divides": case.divides,
+    }
+    return frozenset(name for name, holds in found.items() if holds)
 
 
 def adds_nothing(assignment: DimAssignment, ops: Iterable[str]) -> bool:

@@ -270,7 +270,7 @@ class ProofRun:
     def _run_all(self, sides: _OpenSides) -> str | None:
         """Run all sets of inputs; return the first failure, None where there is none."""
         self._sides, found = sides, self.findings
-        sizes = SizeStrategies(self.case, self.case.options.dims)
+        sizes = self._sizes = SizeStrategies(self.case, self.case.options.dims)
         failure: str | None = None
         for group in sizes.groups():
             if failure and group[0].elements > MAX_RETRIED:

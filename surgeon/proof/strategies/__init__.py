@@ -1,3 +1,11 @@
 """Strategies of proofs: which experiments are run on a region, and which mistake each of them finds."""
 
-__all__: list[str] = []
+__all__ = [
+    "case_feeds",
+    "region_facts",
+    "roles",
+    "rows",
+    "strategy",
+    "values",
+    "weights",
+]

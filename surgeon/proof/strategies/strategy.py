@@ -4,15 +4,13 @@ A strategy is a generator of cases.  It yields its most telling case first, and 
 original nodes ran on the case before (`taken = yield case`).
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.runtime.inputs.fill import Fills
 from surgeon.runtime.inputs.input_spec import InputSpec
 
-Shape: TypeAlias = tuple[int, ...]
 # A strategy yields cases and may be sent whether the original ran on the last one.
 Cases: TypeAlias = Iterator["InputCase"] | Generator["InputCase", bool | None, None]
 
@@ -21,36 +19,6 @@ LEAST_WORK = 1 << 12
 """Counted for each case at least: opening, feeding and judging a run cost about as much as so many multiplications."""
 BUDGET = 1 << 31
 """For all cases of a region: some seconds on one core, of the ten that a proof may take by default."""
-
-
-class Blank(NamedTuple):
-    """An array that a fill fills."""
-
-    spec: InputSpec
-    """The input."""
-    shape: Shape
-    """Shape of the array: of the input, or of those of its rows that hold this fill."""
-    sizes: Mapping[str, int]
-    """Sizes by the names of the model's dims: the rows of a table, the length of a sequence."""
-    random: np.random.Generator
-    """Seeded by the options' seed, the strategy and the input."""
-
-
-class Fill(NamedTuple):
-    """How one input is filled."""
-
-    name: str
-    """In words, for messages."""
-    make: Callable[[Blank], np.ndarray]
-    """Returns an array of the blank's shape; it is rounded to the input's dtype."""
-    kind: str = ""
-    """The public kind of inputs, by which a rule says that it differs there (`differs=`); "" where none may."""
-    may_overflow: bool = False
-    """Whether the numbers are finite and so large that results may overflow."""
-
-
-Fills: TypeAlias = Mapping[str, Fill]
-"""Fills by input; inputs without one are filled as usual."""
 
 
 class InputCase(NamedTuple):
@@ -64,6 +32,8 @@ class InputCase(NamedTuple):
     """Name of the strategy that proposes the case."""
     rows: tuple[Fills, ...] = ()
     """Other fills for each row, repeated over the rows; only where rows do not mix."""
+    row_count: int = 0
+    """Rows of each input that `rows` fills; 0 without such."""
 
 
 class Rows(NamedTuple):

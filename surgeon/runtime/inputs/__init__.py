@@ -2,10 +2,13 @@
 
 __all__ = [
     "consistent_sizes",
+    "fill",
+    "float_fills",
     "fractional_values",
     "input_generator",
     "input_spec",
     "mask_values",
+    "role_fills",
     "string_values",
     "user_inputs",
 ]

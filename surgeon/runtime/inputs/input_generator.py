@@ -133,9 +133,13 @@ class InputGenerator:
         """Return one array per input, except those to leave out; equal arguments give equal arrays."""
         wants = [want for want in self.wants if want.name not in leave]
         made = {want.name: TensorFiller(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
-        bare = (want for want in self._bare if want.name not in leave)
-        empty = {want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in bare}
-        return made | empty
+        return made | {name: array for name, array in self.shape_only(sizes).items() if name not in leave}
+
+    def shape_only(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+        """Zeros for the inputs of which only the shape is read."""
+        return {
+            want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in self._bare
+        }
 
     def _kind_of(self, want: InputSpec, seed: int, values: ValueKind) -> ValueKind:
         """The values of one input: a kind that changes only every other input gives the rest usual values."""

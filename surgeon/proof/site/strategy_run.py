@@ -1,0 +1,210 @@
+"""Runs of both sides of a region on the cases that strategies propose."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from surgeon.proof.cases.case_inputs import CaseInputs
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.literal_injection import Feeds
+from surgeon.proof.cases.size_strategies import MAX_AT_ONCE
+from surgeon.proof.cases.value_strategies import describe_inputs
+from surgeon.proof.site.proof_run import InputFacts, ProofRun
+from surgeon.proof.strategies import roles, values, weights
+from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
+from surgeon.proof.strategies.region_facts import CaseRegion
+from surgeon.proof.strategies.rows import differing_rows, independent_rows
+from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases
+from surgeon.runtime.inputs.fill import Fill
+from surgeon.runtime.inputs.float_fills import SPECIAL
+from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.algebra.size_expressions import symbols
+
+WITH_STRATEGIES = (values, roles, weights)  # what is imported for the strategies that it defines
+ROWS_WANTED = len(SPECIAL) ** 2  # one case then holds all pairs of special numbers, and all fills of special rows
+ELEMENTS_WANTED = 1 << 9  # where a row is one element: both signs of the 254 powers of two that float32 has
+LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflow
+
+
+class StrategyRun(ProofRun):
+    """One way of running a proof case: on the cases of strategies."""
+
+    def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
+        """Run at each of several sizes, on the cases of all strategies at the first that runs."""
+        for assignment in group:
+            has_run = bool(self.findings.runs)
+            failure = self._run_case(InputCase(assignment, {}, "usual"))
+            if self.findings.runs and not has_run and not failure:
+                self._ran_at = assignment
+                failure = None if self._once else self._run_strategies(assignment)
+            if failure or ((self.case.is_brief or self._once) and self.findings.is_informative):
+                return failure
+        return None
+
+    def _run_strategies(self, assignment: DimAssignment) -> str | None:
+        """Run the cases of strategies at these sizes; return the first failure."""
+        self._feeds = CaseFeeds(self._sides.inputs, self.case.options.seed)
+        region = CaseRegion(self.case, self._sides.inputs, assignment, self._rows(assignment))
+        chosen: Sequence[Strategy] = list(STRATEGIES.values())
+        if self.case.is_brief:
+            chosen = [item for item in chosen if item.for_members]
+        proposed = cases(region, chosen)
+        has_taken: bool | None = None
+        done = 0
+        while True:
+            try:
+                case = proposed.send(has_taken)
+            except StopIteration:
+                return None
+            before = self.findings.runs
+            if failure := self._run_case(case):
+                self.findings.depends_on_weights = case.strategy == "weights"
+                return failure
+            has_taken = self.findings.runs > before
+            done += 1
+            if self.case.is_brief and done == len(chosen):
+                return None
+
+    def _run_case(self, case: InputCase) -> str | None:
+        """Run one case; return why the replacement fails, None where it does not."""
+        found, self._progress.assignment = self.findings, case.dims
+        self._sides.judge.terms = self.case.longest_sum(case.dims.size)
+        feeds, before = self._feeds_of(case), found.runs
+        if case.rows:
+            failure = self._run_rows(case, feeds)
+        else:
+            failure = self._run(feeds, _facts(case.fills.values(), case.strategy))
+            if failure:
+                failure += describe_inputs(
+                    _description(case.strategy, case.fills.values()), _kind(case.fills.values()), feeds
+                )
+        found.is_informative = found.is_informative or (found.runs > 0 and case.dims.is_informative)
+        if not failure and found.runs > before:
+            found.kinds[case.strategy] = None
+            if not any(case.dims is known for known in found.assignments):
+                found.assignments.append(case.dims)
+        return failure
+
+    def _feeds_of(self, case: InputCase) -> Feeds:
+        if not hasattr(self, "_feeds"):
+            self._feeds = CaseFeeds(self._sides.inputs, self.case.options.seed)
+        return self._feeds.make(case)
+
+    def _run_rows(self, case: InputCase, feeds: Feeds) -> str | None:
+        """Run a case with other fills in each row; rows that differ run again by themselves, and are judged then."""
+        sides, found = self._sides, self.findings
+        try:
+            given = sides.run_prefix(feeds)
+            original = sides.first.run(given)
+        except SessionError:
+            return self._run_each_alone(case, feeds, range(len(case.rows)))
+        found.runs += 1
+        try:
+            rewritten = sides.second.run(given)
+        except SessionError:
+            return self._run_each_alone(case, feeds, range(len(case.rows)))
+        suspicious = np.zeros(case.row_count, np.bool_)
+        for name, answer in original.items():
+            other = rewritten.get(name)
+            if other is None or answer.size % case.row_count:
+                suspicious[:] = True
+                continue
+            has_signs = name in self.case.sign_sensitive
+            rtol = self.case.options.rtol
+            suspicious |= differing_rows(answer, other, case.row_count, rtol=rtol, has_signs=has_signs)
+        count = len(case.rows)
+        return self._run_each_alone(case, feeds, [place for place in range(count) if suspicious[place::count].any()])
+
+    def _run_each_alone(self, case: InputCase, feeds: Feeds, places: Collection[int]) -> str | None:
+        """Run the fills of some rows again, each in all rows."""
+        for place in places:
+            fills = case.rows[place].values()
+            single = repeated_rows(case, feeds, place)
+            if failure := self._run(single, _facts(fills, case.strategy)):
+                return failure + describe_inputs(_description(case.strategy, fills), _kind(fills), single)
+        return None
+
+    def _rows(self, first: DimAssignment) -> Rows:
+        """The rows that do not mix, found by running the original with changed rows."""
+        inputs: CaseInputs = self._sides.inputs
+        mixing = Rows(1, frozenset(), first)
+        specs = {
+            spec.name: spec
+            for spec in inputs.specs
+            if spec.name not in inputs.weights and (spec.is_mask or (spec.is_unconstrained and spec.kind == "plain"))
+        }
+        feeds = self._feeds.make(InputCase(first, {}, "rows"))
+        outputs = self._answers(feeds)
+        if outputs is None or not specs:
+            return mixing
+        number, names = independent_rows(feeds, outputs, specs, self._answers)
+        if number == 1:
+            return mixing
+        largest = max(feeds[name].size for name in names)
+        wanted = ELEMENTS_WANTED if number == largest else ROWS_WANTED
+        rows = Rows(number, names, first)
+        return self._more_rows(rows, wanted) if number < wanted else rows
+
+    def _more_rows(self, rows: Rows, wanted: int) -> Rows:
+        """The same with a dynamic dim raised until there are as many rows as fills; unchanged where that is refused."""
+        first, inputs = rows.dims, self._sides.inputs
+        name = min(rows.inputs)
+        spec = next(spec for spec in inputs.specs if spec.name == name)
+        dims = [self.case.models.dims[str(dim)] for dim in spec.dims]
+        sizes = [first.size(dim) for dim in dims]
+        depth = next(depth for depth in range(len(sizes) + 1) if np.prod(sizes[:depth]) == rows.number)
+        for dim in dims[:depth]:
+            if isinstance(dim, int) or len(symbols(dim)) != 1:
+                continue
+            (symbol,) = symbols(dim)
+            if first.by_symbol.get(symbol) != first.size(dim):
+                continue
+            others = rows.number // first.size(dim)
+            raised = self._sizes.beside(first, {symbol: -(-wanted // others)})
+            if raised is None or raised.elements > max(MAX_AT_ONCE, first.elements):
+                continue
+            number = int(np.prod([raised.size(dim) for dim in dims[:depth]]))
+            outputs = self._answers(self._feeds.make(InputCase(raised, {}, "rows")))
+            if outputs is not None and all(array.size % number == 0 for array in outputs.values()):
+                return Rows(number, rows.inputs, raised)
+        return rows
+
+    def _answers(self, feeds: Feeds) -> Feeds | None:
+        """What the original gives; None where it rejects the inputs."""
+        try:
+            return self._sides.first.run(self._sides.run_prefix(dict(feeds)))
+        except SessionError:
+            return None
+
+    def _run_weight_kinds(self, assignment: DimAssignment) -> str | None:
+        """Nothing: a strategy has these cases."""
+        return None
+
+    def _run_repeated(self, assignment: DimAssignment) -> str | None:
+        """Nothing: ties reach each rounding step on purpose."""
+        return None
+
+
+def _facts(fills: Collection[Fill], strategy: str) -> InputFacts:
+    """What fills mean for a judgement."""
+    kinds = {kind for fill in fills for kind in fill.kinds}
+    return InputFacts(
+        _description(strategy, fills),
+        _kind(fills),
+        may_not_fit=any(fill.may_not_fit for fill in fills),
+        may_overflow=any(fill.may_overflow for fill in fills),
+        may_lose=not kinds.isdisjoint(LOSING),
+        has_denormals="denormals" in kinds,
+        is_usual=strategy == "usual",
+    )
+
+
+def _kind(fills: Collection[Fill]) -> str:
+    """The public kind of fills, empty for usual ones."""
+    return next((kind for fill in fills for kind in fill.kinds), "")
+
+
+def _description(strategy: str, fills: Collection[Fill]) -> str:
+    """A strategy and its fills, in words."""
+    names = ", ".join(dict.fromkeys(fill.name for fill in fills))
+    return f"{strategy}: {names}" if names and names != strategy else strategy

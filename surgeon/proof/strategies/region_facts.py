@@ -1,0 +1,132 @@
+"""What strategies know of the region of a proof case, and how they put fills into cases."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from surgeon.proof.cases.case_inputs import CaseInputs
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.literal_injection import LARGE_LITERAL, inject_into, literal_values
+from surgeon.proof.cases.value_strategies import region_traits
+from surgeon.proof.proof_case import ProofCase
+from surgeon.proof.strategies.strategy import InputCase, Rows
+from surgeon.runtime.inputs.fill import Blank, Fill, Fills
+from surgeon.runtime.inputs.input_spec import InputSpec
+from surgeon.runtime.inputs.role_fills import usual_values
+
+
+class CaseRegion:
+    """The region of a proof case, at sizes on which its original runs.
+
+    inputs: of the case, analysed.  It has an attribute for each kind of fact, so it has more than twelve.
+    """
+
+    def __init__(self, case: ProofCase, inputs: CaseInputs, first: DimAssignment, rows: Rows) -> None:
+        self.proof_case, self.first, self.rows = case, first, rows
+        self._facts = inputs
+        self.traits = region_traits(case)
+        self.weights: Sequence[InputSpec] = [spec for spec in inputs.specs if spec.name in inputs.weights]
+        self.inputs: Sequence[InputSpec] = [spec for spec in inputs.specs if spec.name not in inputs.weights]
+        self.floats = [spec.name for spec in self.inputs if spec.takes_edge_values]
+        self.beside_softmax = [name for name in self.floats if name in inputs.beside]
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether a row is one element."""
+        sizes = self._facts.model_sizes(self.rows.dims)
+        largest = max((int(np.prod(spec.shape(sizes))) for spec in self.inputs), default=0)
+        return self.rows.number > 1 and self.rows.number == largest
+
+    def allows(self, fills: Fills) -> bool:
+        """Whether the rule does not mean to differ for one of these fills."""
+        intended = self.proof_case.intended_differences
+        return bool(fills) and all(intended.isdisjoint(fill.kinds) for fill in fills.values())
+
+    def case(self, fills: Fills, dims: DimAssignment | None = None) -> InputCase:
+        """A case of the current strategy; by default at the first sizes."""
+        return InputCase(self.first if dims is None else dims, fills, "")
+
+    def single(self, each: Iterable[Fills]) -> Iterator[InputCase]:
+        """A case for each of these, but those for which the rule means to differ."""
+        yield from (self.case(fills) for fills in each if self.allows(fills))
+
+    def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
+        """Cases that hold other fills in each row, or one case for each of them where rows mix.
+
+        Fills of inputs without rows are further cases, behind the packed ones.
+        """
+        allowed = [fills for fills in each if self.allows(fills)]
+        fitting = [fills for fills in allowed if fills.keys() <= self.rows.inputs] if self.rows.number > 1 else []
+        waiting = iter(fitting)
+        while chunk := tuple(islice(waiting, self.rows.number)):
+            yield InputCase(self.rows.dims, {}, "", rows=chunk, row_count=self.rows.number)
+        yield from (self.case(fills) for fills in allowed if not any(fills is other for other in fitting))
+
+    def for_all(self, names: Collection[str], fills: Iterable[Fill]) -> Iterator[Fills]:
+        """Each fill in all of these inputs at once."""
+        yield from (dict.fromkeys(names, fill) for fill in fills if names)
+
+    def each_alone(self, names: Collection[str], fills: Sequence[Fill]) -> Iterator[Fills]:
+        """Each fill in one of these inputs while the others are usual; the first fill of each input comes first."""
+        yield from ({name: fill} for fill in fills for name in names)
+
+    def literals(self, number: int, *, ties: bool = False, out_of_role: bool = False) -> Fills:
+        """Literals of both sides and thresholds, put into usual inputs; further ones at each number."""
+        facts = self._facts
+        values = literal_values(
+            facts.constants,
+            facts.edges,
+            small=facts.small_constants,
+            most=LARGE_LITERAL if out_of_role else facts.largest_literal,
+            half=any(spec.half for spec in facts.specs),
+            ties=ties,
+        )
+        made: dict[str, Fill] = {}
+        for place, spec in enumerate(facts.specs):
+            if spec.name in facts.weights or (out_of_role and not spec.may_ignore_role):
+                continue
+
+            def make(blank: Blank, place: int) -> np.ndarray:
+                return inject_into(
+                    np.asarray(usual_values(blank)).astype(blank.spec.dtype),
+                    blank.spec,
+                    values,
+                    blank.random,
+                    place=place,
+                    turn=number,
+                    ties=ties,
+                    out_of_role=out_of_role,
+                )
+
+            if spec.kind not in ("words", "coins", "condition"):
+                made[spec.name] = Fill("literals", partial(make, place=place), may_not_fit=out_of_role)
+        return made
+
+    def literal_cases(self, *, out_of_role: bool = False) -> int:
+        """About how many cases it takes until each input has held all literals."""
+        return self._facts.literal_turns(self.first, out_of_role=out_of_role)
+
+    def counts(self) -> Iterator[Mapping[str, np.ndarray]]:
+        """Counts that are literals of the region, sizes of the run and longer ones, one at one place at a time."""
+        return self._facts.count_arrays(self.first)
+
+    def cached_lengths(self, number: int) -> Mapping[str, np.ndarray]:
+        """Lengths that count past and new rows."""
+        return self._facts.cached_lengths(self.first, np.random.default_rng([self.proof_case.options.seed, number]))
+
+    @property
+    def numbers(self) -> Iterator[float]:
+        """The scalars of both sides."""
+        yield from (float(number) for numbers in self._facts.constants.values() for number in numbers)
+
+    @property
+    def words(self) -> int:
+        """Strings that inputs may hold."""
+        return self._facts.words
+
+    @property
+    def hiding(self) -> Sequence[str]:
+        """The inputs that hide scores."""
+        return self._facts.hiding

@@ -1,0 +1,147 @@
+"""Strategies of inputs with a role: masks, indices, counts, conditions, lengths, strings."""
+
+from collections.abc import Iterator
+from itertools import islice, product
+
+from surgeon.proof.strategies.region_facts import CaseRegion
+from surgeon.proof.strategies.strategy import InputCase, strategy
+from surgeon.runtime.inputs import role_fills as roles
+from surgeon.runtime.inputs.fill import Fill
+from surgeon.runtime.inputs.fractional_values import FINITE, OF_NAN
+from surgeon.runtime.inputs.input_spec import MAX_CONDITIONS
+
+MAX_WORDS = 100
+"""Cases for strings: an input of few elements holds one or two in each."""
+MAX_TRIPS = 16
+"""Literals that are tried as trip counts: a loop body runs so often in each case."""
+
+
+def _named(region: CaseRegion, kind: str) -> list[str]:
+    return [spec.name for spec in region.inputs if spec.kind == kind]
+
+
+@strategy(
+    "masks",
+    because="A row that is hidden as a whole, a hole, or one of several masks is handled otherwise, or a fill that is "
+    "added counts as minus infinity.",
+)
+def masks(region: CaseRegion) -> Iterator[InputCase]:
+    """A table of holes, rows, all and none by what hides, in all masks and in one of several."""
+    names = list(region.hiding)
+    specs = {spec.name: spec for spec in region.inputs}
+    lengths = [spec.name for spec in region.inputs if spec.is_compared_length]
+    added = any(specs[name].kind != "mask" for name in names)
+    ways = roles.HIDING if added else roles.HIDING[:1]
+    fills = [
+        roles.mask(form, by=by, beside=place % 2 == 1)
+        for by in ways
+        for place, form in enumerate(("a row", "holes", "all", "none"))
+    ]
+    yield from region.packed(region.for_all(names, fills))
+    bits = [name for name in names if specs[name].dtype.kind != "f"]
+    yield from region.packed(region.for_all(bits, _of_bits()))
+    if len(names) > 1:
+        yield from region.packed(region.each_alone(names, [roles.mask("a row", by=by) for by in ways]))
+    yield from region.single(region.for_all(lengths, [roles.NO_LENGTH]))
+
+
+def _of_bits() -> Iterator[Fill]:
+    """Masks of zeros and ones: trailing ones, rows that are shown beside hidden ones, and other numbers than one."""
+    yield from (roles.TRAILING_MASK, roles.mask("some"))
+    yield from (roles.ANY_NON_ZERO_MASK,)
+
+
+@strategy(
+    "indices",
+    because="An index that is negative, the last, or repeated is handled otherwise, or a position starts later.",
+)
+def indices(region: CaseRegion) -> Iterator[InputCase]:
+    """Indices from the end and from anywhere, positions from later starts."""
+    signed = [spec.name for spec in region.inputs if spec.is_index]
+    yield from region.single(region.for_all(signed, [roles.BACKWARDS]))
+    yield from region.single(region.for_all(_named(region, "indices"), [roles.BETWEEN]))
+    yield from region.single(region.for_all(_named(region, "positions"), [roles.ONE_START, roles.EACH_START]))
+    yield from region.single(region.for_all(_named(region, "keys"), [roles.SHORTER_KEYS]))
+
+
+@strategy(
+    "fractions",
+    because="A float that becomes an index, a count or a boolean is rounded otherwise, or NaN becomes another number.",
+)
+def fractions(region: CaseRegion) -> Iterator[InputCase]:
+    """Floats between integers, halfway, beside their limits, and NaN."""
+    names = [spec.name for spec in region.inputs if spec.fractional]
+    yield from region.single(region.for_all(names, [roles.fractions(way) for way in (*FINITE, OF_NAN)]))
+
+
+@strategy(
+    "counts",
+    because="A depth, a number of repeats, a step or an axis from outside is used only as far as usual ones go.",
+)
+def counts(region: CaseRegion) -> Iterator[InputCase]:
+    """Counts that are none, one, literals, sizes, longer and negative, one at a time and several at once."""
+    names = _named(region, "counts")
+    for number in range(roles.COUNTED):
+        lengths = {name: roles.count_at_a_place(array) for name, array in region.cached_lengths(number).items()}
+        fills = dict.fromkeys(names, roles.counts(number)) | lengths
+        if fills:
+            yield region.case(fills)
+    for arrays in region.counts():
+        yield region.case({name: roles.count_at_a_place(array) for name, array in arrays.items()})
+
+
+@strategy(
+    "trip counts",
+    because="A loop that runs no time, once, or past a bound that one side speaks of loses its state.",
+)
+def trips(region: CaseRegion) -> Iterator[InputCase]:
+    """Loops of 0, 1, 3 and more trips than literals."""
+    names = [spec.name for spec in region.inputs if spec.kind == "counts" and "trip" in spec.role.flags]
+    literals = (int(number) + 1 for number in region.numbers if float(number).is_integer() and 0 < number < MAX_TRIPS)
+    for number in dict.fromkeys((0, 3, 1, 7, *literals)) if names else ():
+        yield region.case(dict.fromkeys(names, roles.constant(number, "trips")))
+
+
+@strategy("conditions", because="A rule is right for one branch, or for some combination of conditions.")
+def conditions(region: CaseRegion) -> Iterator[InputCase]:
+    """All combinations of the values of four conditions; further ones are true."""
+    names = _named(region, "condition")[:MAX_CONDITIONS]
+    for values in product((0, 1), repeat=len(names)) if names else ():
+        yield region.case(
+            {name: roles.constant(value, "conditions") for name, value in zip(names, values, strict=True)}
+        )
+
+
+@strategy(
+    "any number",
+    because="A rule relies on a bound that only the use of an input implies: a mask of ones, a length within a "
+    "dimension.",
+)
+def any_number(region: CaseRegion) -> Iterator[InputCase]:
+    """Lengths, counts and masks as if they were plain numbers, where the original takes them."""
+    names = [spec.name for spec in region.inputs if spec.may_ignore_role]
+    ways = ("few", "many", "not negative")
+    yield from region.single(region.for_all(names, map(roles.any_number, ways)))
+    literals = (region.literals(number, out_of_role=True) for number in range(region.literal_cases(out_of_role=True)))
+    yield from region.single(literals)
+
+
+@strategy(
+    "strings",
+    because="A string is cut, compared or split otherwise: strings of both sides, their parts, prefixes and cases.",
+)
+def strings(region: CaseRegion) -> Iterator[InputCase]:
+    """Strings of the region and variations of them, all in turn."""
+    names = _named(region, "words")
+    for first in islice(range(1, max(region.words, 2)), MAX_WORDS) if names else ():
+        yield region.case(dict.fromkeys(names, roles.words(first)))
+
+
+@strategy(
+    "compared integers",
+    because="A bound of integers is off by one or compared on the other side, where the usual ones never reach it.",
+)
+def compared(region: CaseRegion) -> Iterator[InputCase]:
+    """Integers of a wide range for inputs that are compared."""
+    names = [spec.name for spec in region.inputs if spec.kind == "compared" and spec.takes_wide_values]
+    yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))

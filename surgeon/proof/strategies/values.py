@@ -1,0 +1,207 @@
+"""Strategies of values: what inputs hold that may hold any number."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from surgeon.proof.strategies.region_facts import CaseRegion
+from surgeon.proof.strategies.strategy import InputCase, strategy
+from surgeon.runtime.inputs import float_fills as floats
+from surgeon.runtime.inputs import role_fills as roles
+from surgeon.runtime.inputs.fill import Fill, Fills
+
+SAMPLES = 2
+"""Usual cases after the first: one sample hides, with odds of a half, what depends on the order of two numbers."""
+SMALL_LITERAL = 1e-2
+"""Literals up to here are added so that nothing is divided by zero; the numbers around them are tiny."""
+
+
+@strategy(
+    "usual",
+    because="Operands, tensors, axes, terms or constants are mixed up: random numbers have no symmetry.",
+)
+def usual(region: CaseRegion) -> Iterator[InputCase]:
+    """Usual numbers in all inputs."""
+    for _ in range(SAMPLES):
+        yield region.case({})
+
+
+@strategy(
+    "literals",
+    because="A threshold, a bound or the side of a comparison is wrong: inputs reach the numbers of both sides, also "
+    "behind arithmetic, and the numbers beside them.",
+)
+def literals(region: CaseRegion) -> Iterator[InputCase]:
+    """Literals of both sides and thresholds, solved for inputs."""
+    for number in range(max(region.literal_cases(), 1)):
+        yield region.case(region.literals(number))
+
+
+@strategy(
+    "ties",
+    because="Rounding goes the other way at half a step, or equal numbers are taken in another order: numbers are "
+    "halfway between two steps, and inputs share few numbers.",
+)
+def ties(region: CaseRegion) -> Iterator[InputCase]:
+    """Halves of each rounding step, and equal numbers in a row and across inputs."""
+    integers = [spec.name for spec in region.inputs if spec.signed and spec.dtype.kind in "iu"]
+    yield region.case(region.literals(0, ties=True))
+    yield region.case(dict.fromkeys(region.floats, floats.EQUAL) | dict.fromkeys(integers, roles.EQUAL_INTEGERS))
+    for number in range(1, region.literal_cases()):
+        yield region.case(region.literals(number, ties=True))
+
+
+def special_fills(region: CaseRegion) -> Iterator[Fill]:
+    """Fills of whole rows, the most telling first."""
+    traits = region.traits
+    finds_extremes, picks = "finds extremes" in traits, "picks by products" in traits
+    yield floats.WIDE
+    # Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).
+    yield floats.INFINITE if finds_extremes else floats.NON_FINITE
+    yield from (floats.ZEROS, floats.SMALL, floats.LARGE)
+    if not picks:  # the order of products decides which score overflows, and so which one a softmax picks
+        yield floats.EXTREME
+        if any(spec.half for spec in region.inputs):
+            yield floats.EXTREME_HALF
+    yield from (floats.DENORMALS, floats.TINY, floats.ALL_NAN, floats.ALL_MINUS_INF, floats.ALL_INF)
+    order_decides = bool(traits & {"adds products", "accumulates", "squares", "reads any positions"})
+    if not order_decides:  # else the order of terms decides which of these numbers overflow
+        yield floats.UNIFORM_LARGE
+    yield from (floats.NEGATIVE, floats.POSITIVE, floats.ONES)
+    yield from (floats.LONE_INF, floats.LONE_MINUS_INF)
+    if not finds_extremes:
+        yield floats.LONE_NAN
+
+
+@strategy(
+    "special rows",
+    because="NaN, infinity, zeros of either sign, denormals, or what overflows or vanishes on the way is lost or made.",
+    for_members=True,
+)
+def special_rows(region: CaseRegion) -> Iterator[InputCase]:
+    """One kind of numbers throughout each row."""
+    with_rows = [name for name in region.floats if name in region.rows.inputs]
+    yield from region.packed(region.for_all(with_rows or region.floats, list(special_fills(region))))
+    if with_rows and len(with_rows) < len(region.floats):
+        yield from region.single(region.for_all(region.floats, [floats.WIDE, floats.ZEROS, floats.LARGE]))
+
+
+@strategy(
+    "pairs of special numbers",
+    because="A rule forgets what 0·inf, inf-inf or NaN beside a number gives: IEEE's table of operands.",
+)
+def pairs(region: CaseRegion) -> Iterator[InputCase]:
+    """Every special number beside every other, element by element; else the pairs that give NaN in one place of a row.
+
+    Then one input holds special numbers while the others hold zeros and ones.
+    """
+    names = region.floats
+    if region.is_elementwise:
+        size = region.rows.number
+        several = range(0, len(floats.SPECIAL) ** 2 if len(names) > 1 else size, size)
+        yield from (
+            region.case(fills, region.rows.dims)
+            for first in several
+            if region.allows(fills := {name: floats.special_pairs(place, first) for place, name in enumerate(names)})
+        )
+    if "picks by products" in region.traits or len(names) < 2:  # an infinite score leaves only NaN behind it
+        return
+    mixed = floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
+    patterns: list[Fills] = [
+        {name: floats.ZEROS_AND_ONES for name in names if name != special} | {special: mixed} for special in names
+    ]
+    if not region.is_elementwise:
+        patterns += [
+            {one: floats.at_middle(a), other: floats.at_middle(b)}
+            for one, other in pairwise(names)
+            for a, b in ((floats.INF, -floats.INF), (0.0, floats.INF), (floats.INF, 0.0), (-floats.INF, floats.INF))
+        ]
+    yield from region.packed(patterns)
+
+
+def _magnitudes(region: CaseRegion) -> Sequence[Fills]:
+    traits, names = region.traits, region.floats
+    if not names or "reads positions" in traits:  # kernels differ for far or tiny positions
+        return []
+    picks, squares, products = ("picks by products" in traits, "squares" in traits, "adds products" in traits)
+    hides = picks or "accumulates" in traits
+    is_safe = hides and (picks or squares or products)
+    part = floats.THIRD if is_safe or products else 1.0
+    if not hides:
+        return list(region.for_all(names, [floats.magnitudes(part, flip) for flip in (0, 1)]))
+    values = dict.fromkeys(region.beside_softmax, floats.row_magnitudes(floats.THIRD, many=True)) if is_safe else {}
+    scores = [name for name in names if name not in values]
+    found: list[Fills] = [dict.fromkeys(scores[::2], floats.row_magnitudes(part)) | values] if is_safe else []
+    if not is_safe:
+        found = list(region.for_all(names, [floats.row_magnitudes(part)]))
+    return found
+
+
+@strategy(
+    "every power of two",
+    because="A square, an exponential or a sum overflows or vanishes, or a number is cut off where no constant says "
+    "so.",
+)
+def powers(region: CaseRegion) -> Iterator[InputCase]:
+    """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
+    dims = region.rows.dims if region.is_elementwise else region.first  # of many elements
+    yield from (case._replace(dims=dims) for case in region.single(_magnitudes(region)))
+
+
+@strategy(
+    "statistics of rows",
+    because="A variance cancels, an epsilon stands at the wrong place, or a mean is left out: rows are constant, far "
+    "from zero, and about as small as the constants that are added.",
+)
+def statistics(region: CaseRegion) -> Iterator[InputCase]:
+    """Rows whose mean is large beside their deviation, and rows without one."""
+    is_small = "picks by products" in region.traits
+    epsilons = sorted({abs(number) for number in region.numbers if 0 < abs(number) <= SMALL_LITERAL})
+    near = [floats.scaled(factor) for epsilon in epsilons for factor in (epsilon**0.5, epsilon)]
+    fills = [floats.offset(1, is_small=is_small), floats.CONSTANT, *near]
+    fills += [floats.offset(-1, is_small=is_small), floats.CONSTANT_MORE]
+    with_rows = [name for name in region.floats if name in region.rows.inputs] or region.floats
+    yield from region.packed(region.for_all(with_rows, fills))
+
+
+@strategy(
+    "ordered rows",
+    because="A rule is right only for rows that are sorted, unique, one-hot, constant, or add up to one.",
+)
+def ordered_rows(region: CaseRegion) -> Iterator[InputCase]:
+    """Rows that rise, fall, hold a one among zeros, pairs of equals, parts of one."""
+    yield from region.single(region.for_all(region.floats, [floats.ordered(0), floats.ordered(3)]))
+
+
+@strategy(
+    "each alone",
+    because="An input is ignored, or handled only in usual company: one holds special numbers while the others are "
+    "usual.",
+)
+def each_alone(region: CaseRegion) -> Iterator[InputCase]:
+    """One input special, the others usual."""
+    names = region.floats
+    if len(names) < 2:
+        return
+    mixed = floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
+    alone = region.beside_softmax if "picks by products" in region.traits else names
+    yield from region.packed(region.each_alone(alone, [mixed, floats.ZEROS]))
+    if "reads positions" not in region.traits:
+        yield from region.packed(region.each_alone(names, [floats.row_magnitudes(floats.THIRD)]))
+    if "picks by products" in region.traits:
+        yield from region.packed(region.each_alone(names, [floats.ZEROS]))
+
+
+@strategy(
+    "integers of every length",
+    because="An integer wraps, is cut to half of its bits, or goes through a float: one number for each count of bits, "
+    "and both ends of the dtype.",
+)
+def integers(region: CaseRegion) -> Iterator[InputCase]:
+    """Integers of every count of bits."""
+    names = [spec.name for spec in region.inputs if spec.takes_large_integers]
+    # ONNX Runtime saturates sums of integers, so the order of terms decides; a divisor of -1 ends the process.
+    can_sum = not region.traits.isdisjoint({"sums", "divides"})
+    fills = [roles.integers_of_every_length(can_sum=can_sum, is_last=is_last) for is_last in (False, True)]
+    yield from region.single(region.for_all(names, [*fills, roles.WIDE_INTEGERS]))
+    bytes_ = [spec.name for spec in region.inputs if spec.takes_large_integers and spec.dtype.itemsize == 1]
+    yield from region.single(region.for_all(bytes_, [roles.near_end(is_low=False), roles.near_end(is_low=True)]))

@@ -1,0 +1,55 @@
+"""A fill: one way of filling one input, with a name and the public kinds of inputs that it belongs to."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from surgeon.runtime.inputs.input_spec import InputSpec
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class Blank(NamedTuple):
+    """An array that a fill fills."""
+
+    spec: InputSpec
+    """The input."""
+    shape: Shape
+    """Shape of the array: of the input, or of those of its rows that hold this fill, rows first."""
+    sizes: Mapping[str, int]
+    """Sizes by the names of the model's dims: the rows of a table, the length of a sequence."""
+    random: np.random.Generator
+    """Seeded by the options' seed, the strategy and the input."""
+
+    @property
+    def narrow(self) -> np.dtype:
+        """The dtype whose range the numbers keep to: float16 where the model computes in it."""
+        dtype = self.spec.dtype
+        return np.dtype(np.float16) if self.spec.half and dtype.itemsize > 2 else dtype
+
+
+class Fill(NamedTuple):
+    """How one input is filled."""
+
+    name: str
+    """In words, for messages."""
+    make: Callable[[Blank], np.ndarray]
+    """Returns an array of the blank's shape; it is rounded to the input's dtype."""
+    kinds: tuple[str, ...] = ()
+    """The public kinds of inputs (`differs=`) that it belongs to: a rule that differs for one is not tried on it."""
+    may_overflow: bool = False
+    """Whether the numbers are finite and so large that results may overflow."""
+    may_not_fit: bool = False
+    """Whether sizes that depend on the values may contradict the shapes that the source states."""
+
+
+Fills: TypeAlias = Mapping[str, Fill]
+"""Fills by input; inputs without one are filled as usual."""
+
+
+def fill_array(fill: Fill, blank: Blank) -> np.ndarray:
+    """The array of a fill in the input's dtype and the blank's shape."""
+    dtype = np.dtype(object) if blank.spec.kind == "words" else blank.spec.dtype
+    with np.errstate(invalid="ignore", over="ignore"):  # narrow floats have no infinity: it becomes NaN
+        return np.asarray(fill.make(blank)).astype(dtype).reshape(blank.shape)
