@@ -207,6 +207,7 @@ def _option(item: Declared, words: str | None, spelled: Spelling | None) -> Deri
     is_unset = default in (REQUIRED, OPTIONAL, () if is_text else "" if isinstance(kind, click.Choice) else OPTIONAL)
     flags = spelling.flags or f"--{'no-' * negated}{item.name.strip('_').replace('_', '-')}"
     text = _words(item, words or declaration.words)
+    text = f"Do not {text[:1].lower()}{text[1:]}" if negated and words is None else text
     text = _for_choices(text, kind.choices) if item.name == "check" else text
     given: dict[str, Any] = {} if required else {"default": False if is_flag else None if is_unset else default}
     option = DerivedOption(

@@ -50,6 +50,8 @@ class CheckOptions:
     """Seconds of processor time that one run of a whole model may take."""
     jobs: int | None = None
     """Number of proofs that run at once, each in a process; by default one for each core, at most four."""
+    cache: bool = True
+    """Remember proofs of sites from run to run, in the folder SURGEON_CACHE or your system's folder for caches."""
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):

@@ -47,6 +47,8 @@ class ProofOptions:
     """Proofs that run at once; 0 for one per core, at most four."""
     engine: str = field(default_factory=lambda: os.environ.get("SURGEON_PROOFS", "old"))
     """What proposes inputs: "new" for strategies, "old" for the schedule that they replace."""
+    cache: bool = True
+    """Whether proofs of earlier runs count, and new ones are stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class CannotSlice(SurgeonError):
 class SiteProof(JsonRecord):
     """The outcome for one region.  Its fields are the keys of the report, so they are many."""
 
-    JSON = "outcome reason oracle independent reference errors runs kinds sizes tolerance seconds"
+    JSON = "outcome reason oracle independent reference errors runs kinds sizes tolerance seconds remembered?"
 
     outcome: Outcome
     """Proved, failed or unproved."""
@@ -45,6 +45,8 @@ class SiteProof(JsonRecord):
     """Sizes of dynamic dims at which both sides agree, in words."""
     key: object = field(default_factory=object, repr=False, compare=False)
     """The same object for all regions that share a proof."""
+    remembered: bool = field(default=False, compare=False)
+    """Whether an earlier run on this machine made it."""
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
         """The same proof for an equal region; `names` maps output names to those of that region."""
@@ -63,6 +65,11 @@ class SiteProof(JsonRecord):
 
 
 def weakest_proof(proofs: "list[SiteProof]") -> SiteProof:
-    """The weakest proof: failed before unproved before proved, then the one with the largest error."""
+    """The weakest proof: failed before unproved before proved, then the one with the largest error.
+
+    It is remembered if all are.
+    """
     order = (Outcome.PROVED, Outcome.UNPROVED, Outcome.FAILED)
-    return max(proofs, key=lambda proof: (order.index(proof.outcome), proof.worst.severity if proof.worst else 0.0))
+    found = max(proofs, key=lambda proof: (order.index(proof.outcome), proof.worst.severity if proof.worst else 0.0))
+    is_new = found.remembered and not all(proof.remembered for proof in proofs)
+    return replace(found, remembered=False) if is_new else found

@@ -105,7 +105,7 @@ def test_what_a_proof_rests_on_makes_a_difference(tmp_path, change):
     assert set(keys(model, tmp_path)).isdisjoint(before)
 
 
-@pytest.mark.parametrize("options", [{"seed": 7}, {"dims": {"n": 3}}, {"rtol": 1e-3}], ids=str)
+@pytest.mark.parametrize("options", [{"seed": 7}, {"dims": {"n": 3}}, {"rtol": 1e-3}, {"proof_time": 60.0}], ids=str)
 def test_how_it_is_checked_makes_a_difference(model, tmp_path, options):
     before = keys(model, tmp_path)
     assert keys(model, tmp_path, options=surgeon.CheckOptions(**options)) != before

@@ -112,7 +112,7 @@ class FleetSettings:
     def with_cache_key(self) -> "FleetSettings":
         """The settings with their cache key, a new identifier of the run, and the versions of this process."""
         options = asdict(self.options)
-        options.pop("jobs")
+        del options["jobs"], options["cache"]
         content = {
             "recipe": self.recipe.text(),
             "files": {str(path): _digest(path) for path in (*self.files(), *self._modules())},

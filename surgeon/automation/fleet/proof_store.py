@@ -1,13 +1,11 @@
 """Stores proofs beside the results, so that other models can reuse them."""
 
-import hashlib
 import json
-import platform
 from collections import Counter
 
-from surgeon.automation.fleet.job import dependency_versions
 from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage
 from surgeon.errors import ModelFileError
+from surgeon.proof.cache.environment import environment
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.processes.dataclass_json import from_json_value, to_json_value
 
@@ -27,8 +25,7 @@ class FleetProofStore:
         self._storage, self._model, self.used = storage, model, Counter[str]()
         self._folder = storage.join(root, PROOFS)
         self._where = storage.url(root)
-        environment = json.dumps([dict(dependency_versions()), platform.machine()], sort_keys=True)
-        self._environment = hashlib.sha256(environment.encode()).hexdigest()[:12]
+        self._environment = environment()[:12]
 
     def _path(self, key: str) -> str:
         return self._storage.join(self._folder, f"{self._environment}/{key[:2]}/{key}.json")

@@ -101,6 +101,8 @@ def run_many(
     options = resolve_options(options)
     if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
         options = replace(options, jobs=1)  # other models have the other cores
+    if own_proofs:
+        options = replace(options, cache=False)
     settings = FleetSettings(
         loaded,
         _target_url(to),

@@ -32,7 +32,7 @@ def _kind(text: str) -> str:
     "edit surgeon.edits.append:AppendTopK surgeon.edits.detection.nms:AppendNms "
     "surgeon.edits.detection.nms_free:AppendBestBoxes surgeon.edits.detection.postprocessing_edits:detector_tail",
     IN_OUT | {"kind": f"{'|'.join(KINDS)}|FILE.onnx"},
-    without="edits tail settings layers proof_time jobs",
+    without="edits tail settings layers proof_time jobs cache",
     shared="report_path diff quiet",
     kind=Spelling(type=ParsedType("kind", _kind)),
     name=Spelling("--output", "NAME"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @derived_command(
     "convert",
     {"source": "IN", "output": "OUT"},
-    without="layers proof_time jobs",
+    without="layers proof_time jobs cache",
     to=Spelling(type=click.Choice(["float16", "bfloat16", "float32", "int32"])),
 )
 def convert(

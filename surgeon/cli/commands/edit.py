@@ -95,7 +95,7 @@ def edit_command(
             settings = {name: given[name] for name in SETTINGS}
             run_edits(edits_of(click.get_current_context()), source, output, **settings)
 
-        left = "ctx edits layers proof_time jobs"
+        left = "ctx edits layers proof_time jobs cache"
         return derived_command(of, positional, without=left, shared="report_path diff quiet", cls=cls, **spelled)(run)
 
     return decorate

@@ -12,7 +12,7 @@ from surgeon.errors import UsageError
 @derived_command(
     "merge",
     {"first": "A", "second": "B", "output": "OUT"},
-    without="layers proof_time jobs",
+    without="layers proof_time jobs cache",
     shared="report_path diff quiet",
     connect=Spelling(metavar="OUTPUT=INPUT,...", type=str, multiple=True),
     prefix=Spelling(metavar="A,B", type=str, multiple=False, default=OPTIONAL),

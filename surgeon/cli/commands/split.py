@@ -10,7 +10,7 @@ from surgeon.errors import UsageError
 @derived_command(
     "split",
     {"source": "IN", "output": "OUTDIR"},
-    without="layers proof_time jobs",
+    without="layers proof_time jobs cache",
     at=Spelling(metavar="A,B,...", type=str, multiple=False, default=OPTIONAL),
 )
 def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:

@@ -208,11 +208,13 @@ def outcome_words(report: Report) -> str:
 
 
 def _counted(sites: Sequence[Site], what: str) -> str:
-    """The numbers of sites by outcome: 3 of 4 sites proved, 1 rolled back."""
+    """The numbers of sites by outcome: 3 of 4 sites proved, 2 of them before on this machine, 1 rolled back."""
     found = Counter("rolled back" if site.undone else site.outcome for site in sites)
     known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
     (name, count), *more = known or [("proved", 0)]
-    others = "".join(f", {number:,} {other}" for other, number in more)
+    before = sum(site.proof is not None and site.proof.remembered for site in sites)
+    others = f", {before if before < count else 'all'} of them before on this machine" if before else ""
+    others += "".join(f", {number:,} {other}" for other, number in more)
     return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
 
 

@@ -109,6 +109,11 @@ class Report(ResultBase):
         return list(found.values())
 
     @property
+    def remembered(self) -> int:
+        """The number of sites whose proof an earlier run on this machine made."""
+        return sum(site.proof is not None and site.proof.remembered for site in (*self.sites, *self.rolled_back))
+
+    @property
     def doubts(self) -> list[str]:
         """Why sites, or the whole model, are not proved: one sentence each, the site named."""
         found = [
@@ -175,7 +180,7 @@ class Report(ResultBase):
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
             "misses": [json_of(miss, MISS_KEYS) for miss in self.misses],
-            **json_of(self, "proofs check written seconds"),
+            **json_of(self, "proofs remembered check written seconds"),
         }
 
     def __repr__(self) -> str:

@@ -158,6 +158,7 @@ def prove_sites(run: RuleRun, original: Callable[[], OutputModel], options: Chec
         atol=options.atol,
         proof_time=options.proof_time,
         jobs=options.jobs or 0,
+        cache=options.cache,
     )
     check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.settings.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
@@ -209,7 +210,7 @@ def _doubt(check: SiteProver, sites: Sequence[Site], regions: Mapping[Site, Regi
                 site.proof = None
             else:
                 why = f"it rests on equal tensors at {on.root}, which are not proved to be"
-                site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why)
+                site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why, remembered=False)
         doubtful.update((place, site) for site in hit for place in _equal(site))
 
 

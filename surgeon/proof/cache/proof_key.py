@@ -22,7 +22,7 @@ from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.implementations.implementation import available
 
-_OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not affect the result
+_OF_RUNS = ("jobs", "cache", "implementations")  # options that do not affect the result; more time means larger sizes
 # Fields with names of tensors or nodes; text in other fields names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
     tuple,
@@ -70,16 +70,18 @@ def current_store() -> ProofStore | None:
     return _store.get()
 
 
-def find_proof(case: ProofCase, key: str | None, store: ProofStore) -> SiteProof | None:
-    """The stored proof of this case, with this case's names.  key: of `proof_key`."""
-    found = None if key is None else store.find(key)
+def find_proof(case: ProofCase, key: str | None, stores: Sequence[ProofStore]) -> SiteProof | None:
+    """The stored proof of this case, with this case's names, of the first store that has it.  key: of `proof_key`."""
+    found = None if key is None else next(filter(None, (store.find(key) for store in stores)), None)
     return None if found is None else found.at(dict(zip(_numbers(case), case.outputs, strict=True)))
 
 
-def store_proof(case: ProofCase, key: str | None, proof: SiteProof, store: ProofStore) -> None:
+def store_proof(case: ProofCase, key: str | None, proof: SiteProof, stores: Sequence[ProofStore]) -> None:
     """Store a proof if it can be shared."""
     if key is not None and proof.outcome is Outcome.PROVED:
-        store.keep(key, proof.at(dict(zip(case.outputs, _numbers(case), strict=True))))
+        shared = proof.at(dict(zip(case.outputs, _numbers(case), strict=True)))
+        for store in stores:
+            store.keep(key, shared)
 
 
 def _numbers(case: ProofCase) -> list[str]:

@@ -217,7 +217,7 @@ class SiteProver:
                     away.append(place)
                     yield item
 
-        found = prove_cases(sent(), self._options.jobs)
+        found = prove_cases(sent(), self._options)
         known.update(zip(away, found, strict=True))
         return [known[place] for place in sorted(known)]
 

@@ -9,9 +9,10 @@ from onnx import ModelProto
 
 from surgeon.file.external_data.on_demand import fetch_all
 from surgeon.ops.traversal import holds_any
+from surgeon.proof.cache.disk_store import disk_store
 from surgeon.proof.cache.proof_key import current_store, find_proof, proof_key, store_proof
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.proof_case import REPLACEMENT, InnerShapesRequest, ProofCase, TracedShapes
+from surgeon.proof.proof_case import REPLACEMENT, InnerShapesRequest, ProofCase, ProofOptions, TracedShapes
 from surgeon.proof.site.largest_tensor import dims_from_json, largest_tensor
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.implementations.implementation import local_only_ops
@@ -56,31 +57,31 @@ def prove_in_process(case: ProofCase) -> SiteProof:
     return prove_case(case)
 
 
-def prove_cases(cases: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
+def prove_cases(cases: Iterable[ProofCase], options: ProofOptions) -> list[SiteProof]:
     """The proofs of cases, in order.  Cases are requested one by one while workers run earlier ones.
 
-    A case that the store has a proof for is not run.
+    A case that a store has a proof for is not run.
     """
-    store = current_store()
-    if store is None:
-        return _proofs_made(cases, jobs)
+    stores = [store for store in (current_store(), disk_store() if options.cache else None) if store is not None]
+    if not stores:
+        return _proofs_made(cases, options.jobs)
     known: dict[int, SiteProof] = {}
     away: list[tuple[int, ProofCase, str | None]] = []
 
     def unknown() -> Iterator[ProofCase]:
         for place, case in enumerate(cases):
             key = proof_key(case)
-            found = find_proof(case, key, store)
+            found = find_proof(case, key, stores)
             if found is not None:
                 known[place] = found
             else:
                 away.append((place, case, key))
                 yield case
 
-    made = _proofs_made(unknown(), jobs)
+    made = _proofs_made(unknown(), options.jobs)
     for (place, case, key), proof in zip(away, made, strict=True):
         known[place] = proof
-        store_proof(case, key, proof, store)
+        store_proof(case, key, proof, stores)
     return [known[place] for place in sorted(known)]
 
 
