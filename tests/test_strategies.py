@@ -1,11 +1,14 @@
 """The engine of strategies: whose turn it is, what a budget leaves out, and what a strategy is told."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.site.strategy_run import VALUE_STRATEGIES
 from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
+from tests.command_line import ROOT
 
 
 def assignment(work: int) -> DimAssignment:
@@ -63,3 +66,30 @@ def test_a_name_names_one_strategy():
             add(lambda _: iter(()))
     finally:
         del STRATEGIES["twice"]
+
+
+PAGE = ROOT / "docs" / "proofs.md"
+TABLE = re.compile(r"(?<=<!-- strategies -->\n).*?(?=<!-- end of strategies -->)", re.DOTALL)
+
+
+def table() -> str:
+    """The strategies, each with the mistake that it finds, as a table of the page."""
+    lines = ["", "| strategy | finds |", "|---|---|"]
+    lines += [f"| {item.name} | {item.because} |" for item in VALUE_STRATEGIES]
+    return "\n".join([*lines, "", ""])
+
+
+def test_the_page_has_the_table_of_strategies():
+    """`python -m tests.test_strategies` writes it anew."""
+    assert TABLE.search(PAGE.read_text(encoding="utf-8"))[0] == table()
+
+
+def test_each_strategy_says_in_one_sentence_which_mistake_it_finds():
+    for item in VALUE_STRATEGIES:
+        assert not item.because.endswith("."), item.name
+        assert ". " not in item.because, item.name
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda _: table(), text), encoding="utf-8")

@@ -115,7 +115,7 @@ class InputFacts(NamedTuple):
     """Whether they are usual ones, without numbers put into them."""
 
 
-class _OpenSides(NamedTuple):
+class OpenSides(NamedTuple):
     """Both sides while they are open."""
 
     first: Oracle
@@ -227,7 +227,7 @@ class ProofRun:
                     whole=inputs.plain | made,
                 )
                 judge = OutputJudge(self.case, self._oracle, stack.enter_context(probe))
-                failure = self._run_all(_OpenSides(first, second, reference, run_prefix, inputs=inputs, judge=judge))
+                failure = self._run_all(OpenSides(first, second, reference, run_prefix, inputs=inputs, judge=judge))
                 if reference is not None:
                     self.findings.reference = reference.name  # it may have changed to another engine
         return (Outcome.FAILED, failure) if failure else self._agreement()
@@ -267,7 +267,7 @@ class ProofRun:
         except SessionError:
             return None
 
-    def _run_all(self, sides: _OpenSides) -> str | None:
+    def _run_all(self, sides: OpenSides) -> str | None:
         """Run all sets of inputs; return the first failure, None where there is none."""
         self._sides, found = sides, self.findings
         sizes = self._sizes = SizeStrategies(self.case, self.case.options.dims)

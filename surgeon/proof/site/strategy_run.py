@@ -9,18 +9,23 @@ from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.cases.size_strategies import MAX_AT_ONCE
 from surgeon.proof.cases.value_strategies import describe_inputs
-from surgeon.proof.site.proof_run import InputFacts, ProofRun
+from surgeon.proof.site.proof_run import InputFacts, OpenSides, ProofRun
 from surgeon.proof.strategies import roles, values, weights
 from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
 from surgeon.proof.strategies.region_facts import CaseRegion
-from surgeon.proof.strategies.rows import differing_rows, independent_rows
+from surgeon.proof.strategies.rows import differing_rows, independent_rows, row_counts
 from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases
 from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.float_fills import SPECIAL
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.algebra.size_expressions import symbols
 
-WITH_STRATEGIES = (values, roles, weights)  # what is imported for the strategies that it defines
+VALUE_STRATEGIES = [
+    item
+    for module in (values, roles, weights)
+    for item in STRATEGIES.values()
+    if item.propose.__module__ == module.__name__
+]
 ROWS_WANTED = len(SPECIAL) ** 2  # one case then holds all pairs of special numbers, and all fills of special rows
 ELEMENTS_WANTED = 1 << 9  # where a row is one element: both signs of the 254 powers of two that float32 has
 LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflow
@@ -28,6 +33,17 @@ LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflo
 
 class StrategyRun(ProofRun):
     """One way of running a proof case: on the cases of strategies."""
+
+    _last_strategy = ""  # the strategy that found a difference at other sizes comes first at the next
+
+    def _run_all(self, sides: OpenSides) -> str | None:
+        """Run all sets of inputs; return the first failure.  Calm inputs come where the original rejects usual ones."""
+        self._feeds = CaseFeeds(sides.inputs, self.case.options.seed)
+        failure = super()._run_all(sides)
+        if not self.findings.runs and self.findings.refusal:
+            self._feeds.calm_down()
+            failure = super()._run_all(sides)
+        return failure
 
     def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
         """Run at each of several sizes, on the cases of all strategies at the first that runs."""
@@ -43,9 +59,8 @@ class StrategyRun(ProofRun):
 
     def _run_strategies(self, assignment: DimAssignment) -> str | None:
         """Run the cases of strategies at these sizes; return the first failure."""
-        self._feeds = CaseFeeds(self._sides.inputs, self.case.options.seed)
         region = CaseRegion(self.case, self._sides.inputs, assignment, self._rows(assignment))
-        chosen: Sequence[Strategy] = list(STRATEGIES.values())
+        chosen: Sequence[Strategy] = sorted(VALUE_STRATEGIES, key=lambda item: item.name != self._last_strategy)
         if self.case.is_brief:
             chosen = [item for item in chosen if item.for_members]
         proposed = cases(region, chosen)
@@ -59,6 +74,7 @@ class StrategyRun(ProofRun):
             before = self.findings.runs
             if failure := self._run_case(case):
                 self.findings.depends_on_weights = case.strategy == "weights"
+                self._last_strategy = case.strategy
                 return failure
             has_taken = self.findings.runs > before
             done += 1
@@ -69,7 +85,7 @@ class StrategyRun(ProofRun):
         """Run one case; return why the replacement fails, None where it does not."""
         found, self._progress.assignment = self.findings, case.dims
         self._sides.judge.terms = self.case.longest_sum(case.dims.size)
-        feeds, before = self._feeds_of(case), found.runs
+        feeds, before = self._feeds.make(case), found.runs
         if case.rows:
             failure = self._run_rows(case, feeds)
         else:
@@ -84,11 +100,6 @@ class StrategyRun(ProofRun):
             if not any(case.dims is known for known in found.assignments):
                 found.assignments.append(case.dims)
         return failure
-
-    def _feeds_of(self, case: InputCase) -> Feeds:
-        if not hasattr(self, "_feeds"):
-            self._feeds = CaseFeeds(self._sides.inputs, self.case.options.seed)
-        return self._feeds.make(case)
 
     def _run_rows(self, case: InputCase, feeds: Feeds) -> str | None:
         """Run a case with other fills in each row; rows that differ run again by themselves, and are judged then."""
@@ -157,15 +168,17 @@ class StrategyRun(ProofRun):
             if isinstance(dim, int) or len(symbols(dim)) != 1:
                 continue
             (symbol,) = symbols(dim)
-            if first.by_symbol.get(symbol) != first.size(dim):
+            if first.by_symbol.get(symbol) != first.size(dim) or symbol in self.case.options.dims:
                 continue
             others = rows.number // first.size(dim)
             raised = self._sizes.beside(first, {symbol: -(-wanted // others)})
             if raised is None or raised.elements > max(MAX_AT_ONCE, first.elements):
                 continue
             number = int(np.prod([raised.size(dim) for dim in dims[:depth]]))
-            outputs = self._answers(self._feeds.make(InputCase(raised, {}, "rows")))
-            if outputs is not None and all(array.size % number == 0 for array in outputs.values()):
+            feeds = self._feeds.make(InputCase(raised, {}, "rows"))
+            outputs = self._answers(feeds)
+            arrays = [*(feeds[name] for name in rows.inputs), *(outputs or {}).values()]
+            if outputs is not None and all(number in row_counts(array.shape) for array in arrays):
                 return Rows(number, rows.inputs, raised)
         return rows
 

@@ -7,7 +7,6 @@ from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.strategy import InputCase, strategy
 from surgeon.runtime.inputs import role_fills as roles
 from surgeon.runtime.inputs.fill import Fill
-from surgeon.runtime.inputs.fractional_values import FINITE, OF_NAN
 from surgeon.runtime.inputs.input_spec import MAX_CONDITIONS
 
 MAX_WORDS = 100
@@ -22,8 +21,8 @@ def _named(region: CaseRegion, kind: str) -> list[str]:
 
 @strategy(
     "masks",
-    because="A row that is hidden as a whole, a hole, or one of several masks is handled otherwise, or a fill that is "
-    "added counts as minus infinity.",
+    because="a row that is hidden as a whole, a hole, or one of several masks is handled otherwise, or a fill that is "
+    "added counts as minus infinity",
 )
 def masks(region: CaseRegion) -> Iterator[InputCase]:
     """A table of holes, rows, all and none by what hides, in all masks and in one of several."""
@@ -53,7 +52,7 @@ def _of_bits() -> Iterator[Fill]:
 
 @strategy(
     "indices",
-    because="An index that is negative, the last, or repeated is handled otherwise, or a position starts later.",
+    because="an index that is negative, the last, or repeated is handled otherwise, or a position starts later",
 )
 def indices(region: CaseRegion) -> Iterator[InputCase]:
     """Indices from the end and from anywhere, positions from later starts."""
@@ -66,17 +65,18 @@ def indices(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "fractions",
-    because="A float that becomes an index, a count or a boolean is rounded otherwise, or NaN becomes another number.",
+    because="a float that becomes an index, a count or a boolean is rounded otherwise, or NaN becomes another number",
 )
 def fractions(region: CaseRegion) -> Iterator[InputCase]:
     """Floats between integers, halfway, beside their limits, and NaN."""
     names = [spec.name for spec in region.inputs if spec.fractional]
-    yield from region.single(region.for_all(names, [roles.fractions(way) for way in (*FINITE, OF_NAN)]))
+    parts = [roles.fractions(part) for part in roles.FRACTIONS]
+    yield from region.single(region.for_all(names, [*parts, roles.BESIDE_INTEGERS, roles.NAN_AMONG_INTEGERS]))
 
 
 @strategy(
     "counts",
-    because="A depth, a number of repeats, a step or an axis from outside is used only as far as usual ones go.",
+    because="a depth, a number of repeats, a step or an axis from outside is used only as far as usual ones go",
 )
 def counts(region: CaseRegion) -> Iterator[InputCase]:
     """Counts that are none, one, literals, sizes, longer and negative, one at a time and several at once."""
@@ -92,7 +92,7 @@ def counts(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "trip counts",
-    because="A loop that runs no time, once, or past a bound that one side speaks of loses its state.",
+    because="a loop that runs no time, once, or past a bound that one side speaks of loses its state",
 )
 def trips(region: CaseRegion) -> Iterator[InputCase]:
     """Loops of 0, 1, 3 and more trips than literals."""
@@ -102,7 +102,7 @@ def trips(region: CaseRegion) -> Iterator[InputCase]:
         yield region.case(dict.fromkeys(names, roles.constant(number, "trips")))
 
 
-@strategy("conditions", because="A rule is right for one branch, or for some combination of conditions.")
+@strategy("conditions", because="a rule is right for one branch, or for some combination of conditions")
 def conditions(region: CaseRegion) -> Iterator[InputCase]:
     """All combinations of the values of four conditions; further ones are true."""
     names = _named(region, "condition")[:MAX_CONDITIONS]
@@ -114,8 +114,8 @@ def conditions(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "any number",
-    because="A rule relies on a bound that only the use of an input implies: a mask of ones, a length within a "
-    "dimension.",
+    because="a rule relies on a bound that only the use of an input implies: a mask of ones, a length within a "
+    "dimension",
 )
 def any_number(region: CaseRegion) -> Iterator[InputCase]:
     """Lengths, counts and masks as if they were plain numbers, where the original takes them."""
@@ -128,7 +128,7 @@ def any_number(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "strings",
-    because="A string is cut, compared or split otherwise: strings of both sides, their parts, prefixes and cases.",
+    because="a string is cut, compared or split otherwise: strings of both sides, their parts, prefixes and cases",
 )
 def strings(region: CaseRegion) -> Iterator[InputCase]:
     """Strings of the region and variations of them, all in turn."""
@@ -139,7 +139,7 @@ def strings(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "compared integers",
-    because="A bound of integers is off by one or compared on the other side, where the usual ones never reach it.",
+    because="a bound of integers is off by one or compared on the other side, where the usual ones never reach it",
 )
 def compared(region: CaseRegion) -> Iterator[InputCase]:
     """Integers of a wide range for inputs that are compared."""

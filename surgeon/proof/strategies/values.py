@@ -17,7 +17,7 @@ SMALL_LITERAL = 1e-2
 
 @strategy(
     "usual",
-    because="Operands, tensors, axes, terms or constants are mixed up: random numbers have no symmetry.",
+    because="operands, tensors, axes, terms or constants are mixed up: random numbers have no symmetry",
 )
 def usual(region: CaseRegion) -> Iterator[InputCase]:
     """Usual numbers in all inputs."""
@@ -27,8 +27,8 @@ def usual(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "literals",
-    because="A threshold, a bound or the side of a comparison is wrong: inputs reach the numbers of both sides, also "
-    "behind arithmetic, and the numbers beside them.",
+    because="a threshold, a bound or the side of a comparison is wrong: inputs reach the numbers of both sides, also "
+    "behind arithmetic, and the numbers beside them",
 )
 def literals(region: CaseRegion) -> Iterator[InputCase]:
     """Literals of both sides and thresholds, solved for inputs."""
@@ -38,8 +38,8 @@ def literals(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "ties",
-    because="Rounding goes the other way at half a step, or equal numbers are taken in another order: numbers are "
-    "halfway between two steps, and inputs share few numbers.",
+    because="rounding goes the other way at half a step, or equal numbers are taken in another order: numbers are "
+    "halfway between two steps, and inputs share few numbers",
 )
 def ties(region: CaseRegion) -> Iterator[InputCase]:
     """Halves of each rounding step, and equal numbers in a row and across inputs."""
@@ -74,7 +74,7 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
 
 @strategy(
     "special rows",
-    because="NaN, infinity, zeros of either sign, denormals, or what overflows or vanishes on the way is lost or made.",
+    because="NaN, infinity, zeros of either sign, denormals, or what overflows or vanishes on the way is lost or made",
     for_members=True,
 )
 def special_rows(region: CaseRegion) -> Iterator[InputCase]:
@@ -87,7 +87,7 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "pairs of special numbers",
-    because="A rule forgets what 0·inf, inf-inf or NaN beside a number gives: IEEE's table of operands.",
+    because="a rule forgets what 0·inf, inf-inf or NaN beside a number gives: IEEE's table of operands",
 )
 def pairs(region: CaseRegion) -> Iterator[InputCase]:
     """Every special number beside every other, element by element; else the pairs that give NaN in one place of a row.
@@ -138,8 +138,7 @@ def _magnitudes(region: CaseRegion) -> Sequence[Fills]:
 
 @strategy(
     "every power of two",
-    because="A square, an exponential or a sum overflows or vanishes, or a number is cut off where no constant says "
-    "so.",
+    because="a square, an exponential or a sum overflows or vanishes, or a number is cut off where no constant says so",
 )
 def powers(region: CaseRegion) -> Iterator[InputCase]:
     """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
@@ -149,8 +148,8 @@ def powers(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "statistics of rows",
-    because="A variance cancels, an epsilon stands at the wrong place, or a mean is left out: rows are constant, far "
-    "from zero, and about as small as the constants that are added.",
+    because="a variance cancels, an epsilon is added elsewhere, or a mean is left out: rows are constant, far "
+    "from zero, and about as small as the constants that are added",
 )
 def statistics(region: CaseRegion) -> Iterator[InputCase]:
     """Rows whose mean is large beside their deviation, and rows without one."""
@@ -165,7 +164,7 @@ def statistics(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "ordered rows",
-    because="A rule is right only for rows that are sorted, unique, one-hot, constant, or add up to one.",
+    because="a rule is right only for rows that are sorted, unique, one-hot, constant, or add up to one",
 )
 def ordered_rows(region: CaseRegion) -> Iterator[InputCase]:
     """Rows that rise, fall, hold a one among zeros, pairs of equals, parts of one."""
@@ -174,8 +173,8 @@ def ordered_rows(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "each alone",
-    because="An input is ignored, or handled only in usual company: one holds special numbers while the others are "
-    "usual.",
+    because="an input is ignored, or handled only in usual company: one holds special numbers while the others are "
+    "usual",
 )
 def each_alone(region: CaseRegion) -> Iterator[InputCase]:
     """One input special, the others usual."""
@@ -193,8 +192,8 @@ def each_alone(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "integers of every length",
-    because="An integer wraps, is cut to half of its bits, or goes through a float: one number for each count of bits, "
-    "and both ends of the dtype.",
+    because="an integer wraps, is cut to half of its bits, or goes through a float: one number for each count of bits, "
+    "and both ends of the dtype",
 )
 def integers(region: CaseRegion) -> Iterator[InputCase]:
     """Integers of every count of bits."""

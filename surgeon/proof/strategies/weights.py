@@ -9,7 +9,7 @@ from surgeon.runtime.inputs.float_fills import CONSTANT, NON_FINITE, ZEROS_AND_O
 
 @strategy(
     "weights",
-    because="A rule relies on weights that are not zero, not NaN or not constant, as those of masks and scales are.",
+    because="a rule relies on weights that are not zero, not NaN or not constant, as those of masks and scales are",
 )
 def weights(region: CaseRegion) -> Iterator[InputCase]:
     """Weights of zeros and ones, of constant rows, and with NaN and infinity, beside usual inputs."""

@@ -130,8 +130,6 @@ SMALL = Fill("small", lambda blank: edges.small(blank.narrow, blank.shape, blank
 ONES = Fill("ones", _constant(1.0))
 NEGATIVE = Fill("negative", lambda blank: -np.abs(edges.standard_normal(blank.random, blank.shape)))
 POSITIVE = Fill("positive", lambda blank: np.abs(edges.standard_normal(blank.random, blank.shape)))
-CALM = Fill("calm", lambda blank: blank.random.uniform(0.1, 1.0, blank.shape))
-"""For models that refuse usual numbers or answer NaN: a logarithm, a root, a divisor."""
 CONSTANT = Fill("constant rows", lambda blank: edges.constant_rows(blank.shape, 0, blank.random), ("constant_rows",))
 CONSTANT_MORE = Fill(
     "constant rows", lambda blank: edges.constant_rows(blank.shape, 1, blank.random), ("constant_rows",)

@@ -10,7 +10,6 @@ import numpy as np
 from surgeon.analysis.input_roles import IndexLimit
 from surgeon.runtime.inputs.edge_values import standard_normal
 from surgeon.runtime.inputs.fill import Blank, Fill
-from surgeon.runtime.inputs.fractional_values import OF_NAN, fractional
 from surgeon.runtime.inputs.string_values import in_turn
 from surgeon.shapes.constraints.input_dims import known_size
 
@@ -285,7 +284,8 @@ def nonzero_divisor(blank: Blank, made: np.ndarray) -> np.ndarray:
 def integers_of_every_length(*, can_sum: bool, is_last: bool) -> Fill:
     """One number for each count of bits, of both signs, and both ends of the dtype beside others.
 
-    can_sum: none beyond 2**50, up to which ONNX Runtime, which sums some integers in float64, sums several exactly.
+    can_sum: none so large that a sum of 128 of them overflows, and none beyond 2**50, up to which ONNX Runtime, which
+    sums some integers in float64, sums several exactly.
     is_last: another order, so that a lone element holds the other end.
     """
 
@@ -297,7 +297,7 @@ def integers_of_every_length(*, can_sum: bool, is_last: bool) -> Fill:
         numbers += [(1 << bits // 2) + 5, (1 << (bits + 1) // 2) + 1]  # which half of the bits lose
         lengths = [(1 << bit) + random.integers(0, 1 << bit) for bit in range(min(bits, 63))]
         numbers += [int(number) for number in lengths] + [-int(number) for number in lengths]
-        most = 1 << 50
+        most = 1 << min(8 * dtype.itemsize - 7, 50)
         fitting = [n for n in numbers if limits.min <= n <= limits.max and (not can_sum or abs(n) <= most)]
         fitting = [n for n in fitting if n >= 0 or (blank.spec.signed or blank.spec.is_compared_length)] or [1]
         order = fitting[::-1] if is_last else fitting
@@ -341,15 +341,38 @@ def any_number(way: str) -> Fill:
     return Fill("out of role", make, ("holes", "hidden_rows", "backwards"), may_not_fit=True)
 
 
-def fractions(way: int) -> Fill:
-    """Floats that become indices, counts or booleans, in one of the ways of `fractional`."""
+FRACTIONS = (0.3, 0.5, 0.7)
+"""Parts of a step by which floats stay below an integer: rounding goes up, to the even one, and down."""
+
+
+def _read_as_integers(blank: Blank) -> np.ndarray:
+    made = np.asarray(usual_values(blank), np.float64)
+    return np.floor(SPREAD * made) if blank.spec.kind == "plain" else made
+
+
+def fractions(part: float) -> Fill:
+    """Floats that become indices, counts or booleans, by a part of a step below an integer; zeros are above theirs."""
 
     def make(blank: Blank) -> np.ndarray:
-        made = usual_values(blank)
-        is_plain = blank.spec.kind == "plain"
-        return fractional(np.floor(SPREAD * made) if is_plain else made, way, blank.random)
+        made = _read_as_integers(blank)
+        return np.where(made >= 1, made - part, made + part)
 
-    return Fill("fractions", make, ("non_finite",) if way == OF_NAN else ())
+    return Fill("fractions", make)
+
+
+def _beside_integers(blank: Blank) -> np.ndarray:
+    """Within a part of a step of an integer on either side, so that rounding may leave a range; one is negative."""
+    made = _read_as_integers(blank)
+    made += blank.random.choice((-FRACTIONS[0], FRACTIONS[0], FRACTIONS[2]), made.shape)
+    made.reshape(-1)[1:2] = -FRACTIONS[0]
+    return made
+
+
+def _nan_among_integers(blank: Blank) -> np.ndarray:
+    made = _read_as_integers(blank)
+    holes = blank.random.random(made.shape) < 1 / 4
+    holes.reshape(-1)[:1] = True
+    return np.where(holes, np.nan, made)
 
 
 def words(first: int) -> Fill:
@@ -390,7 +413,22 @@ def usual_values(blank: Blank) -> np.ndarray:
     return np.asarray(_USUAL[blank.spec.kind](blank))
 
 
+def _calm(blank: Blank) -> np.ndarray:
+    """Usual values that nearly every node takes: positive numbers below one, ones, the first index."""
+    kind, made = blank.spec.kind, usual_values(blank)
+    if kind in ("coins", "condition", "mask", "lengths"):
+        return np.ones(blank.shape, np.int64)
+    if kind == "indices":
+        return np.full(blank.shape, index_range(blank)[0])
+    if kind in ("plain", "compared") and blank.spec.dtype.kind in "iu":
+        return np.ones(blank.shape, np.int64)
+    return blank.random.uniform(0.1, 1.0, blank.shape) if kind == "plain" else made
+
+
+BESIDE_INTEGERS = Fill("fractions", _beside_integers)
+NAN_AMONG_INTEGERS = Fill("NaN as an integer", _nan_among_integers, ("non_finite",))
 USUAL = Fill("usual", usual_values)
+CALM = Fill("calm", _calm)
 ANY_NON_ZERO_MASK = mask("holes", any_number=True)
 TRAILING_MASK = Fill("mask with trailing ones", lambda blank: _leading(blank, is_trailing=True))
 BETWEEN = Fill("indices between the ends", _between)
