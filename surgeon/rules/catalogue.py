@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -120,8 +121,8 @@ def packs() -> dict[str, list[str]]:
             found.setdefault(point.name, []).append(point.module)
             continue
         folders = importlib.import_module(point.module).__path__  # a package may set its own __path__
-        modules = sorted(name for folder in folders for name in _modules_in(folder))
-        found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules)
+        modules = sorted(chain.from_iterable(map(_modules_in, folders)))
+        found.setdefault(point.name, []).extend([f"{point.module}.{name}" for name in modules])
     return found
 
 
@@ -129,19 +130,21 @@ def _changed(folder: str) -> int:
     return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # inside an archive nothing changes
 
 
-def _modules_in(folder: str) -> Iterator[str]:
+def _modules_in(folder: str) -> list[str]:
     """The rule modules in a folder and in the packages below it, by their names there, as "norms.layer_norm"."""
+    found: list[str] = []
     for name, is_package in _listed(folder, _changed(folder)):
         if is_package:
-            yield from (f"{name}.{inner}" for inner in _modules_in(os.path.join(folder, name)))
+            found += [f"{name}.{inner}" for inner in _modules_in(os.path.join(folder, name))]
         else:
-            yield name
+            found.append(name)
+    return found
 
 
 @cache
 def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
     """Names of the modules and packages of a folder that do not begin with `_`.  changed: its mtime (ns)."""
-    return tuple((item.name, item.ispkg) for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
+    return tuple([(item.name, item.ispkg) for item in pkgutil.iter_modules([folder]) if item.name[0] != "_"])
 
 
 def _pack_table(module: str, name: str) -> Mapping[str, Any]:
@@ -161,9 +164,10 @@ def groups() -> dict[str, list[str]]:
 
 def _approximate_members(name: str) -> Iterator[Rule]:
     """The rules that join a group if approximate rules are requested, as in the packs' `APPROXIMATE`."""
-    for point in entry_points():
-        for member in _pack_table(point.module, "APPROXIMATE").get(name, ()):
-            yield from _resolve_one(member)
+    members = [_pack_table(point.module, "APPROXIMATE").get(name, ()) for point in entry_points()]
+    known_packs = packs() if any(members) else {}
+    for member in chain.from_iterable(members):
+        yield from _resolve_one(member, known_packs)
 
 
 def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, ...] = ()) -> Iterator[Rule]:
@@ -178,9 +182,9 @@ def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, .
             yield from (rule for rule in _resolve_one(member, known_packs) if rule.is_exact or rule.name == member)
 
 
-def all_rules() -> Iterator[tuple[str, str, Rule]]:
-    """(pack, module, rule) for every rule of every installed pack."""
-    for pack, modules in packs().items():
+def all_rules(known_packs: _Names | None = None) -> Iterator[tuple[str, str, Rule]]:
+    """(pack, module, rule) for every rule of every installed pack.  known_packs: the result of `packs`."""
+    for pack, modules in (packs() if known_packs is None else known_packs).items():
         for module in modules:
             for rule in rules_of(importlib.import_module(module)):
                 yield pack, module, rule
@@ -188,9 +192,8 @@ def all_rules() -> Iterator[tuple[str, str, Rule]]:
 
 def rules_of(module: ModuleType) -> tuple[Rule, ...]:
     """The rules that a module defines, in the order of their definition."""
-    return tuple(
-        value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__
-    )
+    found = [value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__]
+    return tuple(found)
 
 
 def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:
@@ -230,7 +233,7 @@ def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ..
     known = groups()
     if place in known and not inner:
         return tuple(dict.fromkeys(_members(place, known, known_packs)))
-    named = [(module, rule) for _, module, rule in all_rules() if rule.name == place]
+    named = [(module, rule) for _, module, rule in all_rules(known_packs) if rule.name == place]
     if len(named) > 1:
         ways = ", ".join(f"{module}:{place}" for module, _ in named)
         raise RuleError(f"{place!r} names several rules; write one of {ways}.")

@@ -93,7 +93,7 @@ def _identity(pattern: Pattern, variant: PatternVariant) -> Any:
     )
 
 
-def reachable(pattern: Pattern, variant: PatternVariant) -> Iterator[Value]:
+def reachable(pattern: Pattern, variant: PatternVariant) -> list[Value]:
     """Every value of a variant once, outputs first, including captures in attributes."""
 
     def under(value: Value) -> list[Value | None]:

@@ -353,13 +353,14 @@ def _numpy(type_string: str) -> np.dtype[Any]:
 
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
     """The helper that a user registered under this name and that rules of package `home` may see."""
-    found = [
-        by_name[name]
-        for version, by_name in gs.Graph.OPSET_FUNC_MAP.items()
-        if name in by_name and opset in (None, version)
-    ]
+    found: list[Callable[..., Any]] = []
+    for version, by_name in gs.Graph.OPSET_FUNC_MAP.items():
+        if name in by_name and opset in (None, version):
+            found.append(by_name[name])
     if name in gs.Graph.GLOBAL_FUNC_MAP:
         found.append(gs.Graph.GLOBAL_FUNC_MAP[name])
+    if not found:
+        return None
     found = [helper for helper in dict.fromkeys(found) if _ours.get(name) is not helper]
     if home and found and home in _packs():
         found = [helper for helper in found if helper.__module__.partition(".")[0] == home]

@@ -116,6 +116,7 @@ def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
     return normalize_domain(domain), name
 
 
+@cache
 def operator_of(helper: str) -> tuple[str, str] | None:
     """The domain and name of the operator that a helper makes, or None if no operator has that helper."""
     likely = "".join(word.capitalize() for word in helper.split("_"))

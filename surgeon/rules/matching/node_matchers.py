@@ -31,7 +31,8 @@ AtPlace = Callable[[MatchState, Node, str, Continuation], bool]
 
 
 def is_wildcard(operation: NodePattern) -> bool:
-    return any(sign in operation.domain + operation.op for sign in "*?[")
+    name = operation.domain + operation.op
+    return "*" in name or "?" in name or "[" in name
 
 
 def qualified_op(operation: NodePattern) -> str:

@@ -68,10 +68,10 @@ class OpRequirements:
     @memoized
     def identities(self, value: NodeOutput) -> frozenset[Identity]:
         """The identities that apply to the operands of a product."""
-        flat = self.flat(value)
-        if flat is None or flat.family is not PRODUCT or not self.has_identities:
+        flat = self.flat(value) if self.has_identities else None
+        if flat is None or flat.family is not PRODUCT:
             return frozenset()
-        heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
+        heads = frozenset[str]().union(*[self.heads(item) or () for item, _ in flat.operands])
         found: set[Identity] = {"factor"} if heads & SUMS else set()
         if heads & SIGMOIDS:
             found |= {"sigmoid", "factor"}
@@ -93,7 +93,7 @@ class OpRequirements:
         flat = self.flat(value) if isinstance(value, NodeOutput) else None
         if flat is None or flat.family is not SUM:
             return False
-        return any(self.heads(item) == TANHS for item, _ in flat.operands)
+        return TANHS in [self.heads(item) for item, _ in flat.operands]
 
     @memoized
     def heads(self, value: Value) -> frozenset[str] | None:
@@ -121,12 +121,12 @@ class OpRequirements:
         if isinstance(value, NamedValue):
             return self.required(value.value)
         if isinstance(value, AnyOf):
-            forms = [self.required(form) for form in value.forms]
+            forms = list(map(self.required, value.forms))
             common = frozenset.intersection(*forms)
             others = [form - common for form in forms]
             if not all(others):
                 return common
-            return common | {frozenset[str]().union(*(min(form, key=by_rarity) for form in others))}
+            return common | {frozenset[str]().union(*[min(form, key=by_rarity) for form in others])}
         if not isinstance(value, NodeOutput):
             return frozenset()
         flat = self.flat(value)
@@ -136,10 +136,11 @@ class OpRequirements:
             below = value.operation.inputs
         own = self.heads(value)
         found = frozenset({own}) if own is not None else frozenset()
-        groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
+        groups = found.union(*[self.required(item) for item in below if isinstance(item, _NODES)])
         for law in self.identities(value):
             wanted = TANHS if law == "tanh" else SIGMOIDS
-            groups = frozenset(group | OPS_REPLACED[law] if group == wanted else group for group in groups)
+            if wanted in groups:
+                groups = groups - {wanted} | {wanted | OPS_REPLACED[law]}
         return groups
 
     def lacks(self, value: Value | None, has: HasAnyOp, *, forms: bool) -> bool:

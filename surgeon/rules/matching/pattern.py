@@ -212,32 +212,48 @@ class Pattern:
 
 def exceeds_depth(values: Sequence[Value], limit: int) -> bool:
     """Whether more than `limit` operations are nested below some values."""
+    if len([value for value in walk_values(values) if isinstance(value, NodeOutput)]) <= limit:
+        return False  # the quick answer, which nearly all patterns get
     known: dict[int, int] = {}
     stack = [(value, False) for value in values]
     while stack:
         value, is_done = stack.pop()
         if id(value) in known:
             continue
-        under = [item for item in operands(value) if item is not None]
+        below = operands(value)
+        if not is_done:
+            stack.append((value, True))
+        deepest = 0
+        for item in below:
+            if is_done and item is not None:
+                deepest = max(deepest, known[id(item)])
+            elif item is not None and id(item) not in known:
+                stack.append((item, False))
         if is_done:
-            known[id(value)] = max((known[id(item)] for item in under), default=0) + isinstance(value, NodeOutput)
-        else:
-            stack += [(value, True), *((item, False) for item in under)]
+            known[id(value)] = deepest + isinstance(value, NodeOutput)
     return any(known[id(value)] > limit for value in values)
 
 
 def walk_values(
     values: Sequence[Value | None], under: "Callable[[Value], Sequence[Value | None]] | None" = None
-) -> Iterator[Value]:
+) -> list[Value]:
     """Every value below the given ones, each once.  under: returns the values one step below; `operands` by default."""
-    seen: set[int] = set()
-    stack, step = list(values), under or operands
+    found: dict[int, Value] = {}
+    stack = list(values)
     while stack:
         value = stack.pop()
-        if value is not None and id(value) not in seen:
-            seen.add(id(value))
-            yield value
-            stack += step(value)
+        if value is None or id(value) in found:
+            continue
+        found[id(value)] = value
+        if under is not None:
+            stack += under(value)
+        elif isinstance(value, NodeOutput):  # as `operands`, without a call for each value
+            stack += value.operation.inputs
+        elif isinstance(value, AnyOf):
+            stack += value.forms
+        elif isinstance(value, NamedValue):
+            stack.append(value.value)
+    return list(found.values())
 
 
 def operands(value: Value) -> tuple[Value | None, ...]:
@@ -251,11 +267,8 @@ def operands(value: Value) -> tuple[Value | None, ...]:
 
 def ops_of(pattern: Pattern) -> frozenset[str]:
     """The ops of a pattern, qualified, in all its forms."""
-    return frozenset(
-        qualified_name(value.operation.domain, value.operation.op)
-        for value in pattern.values
-        if isinstance(value, NodeOutput)
-    )
+    operations = [value.operation for value in pattern.values if isinstance(value, NodeOutput)]
+    return frozenset([qualified_name(domain, op) for domain, op in {(one.domain, one.op) for one in operations}])
 
 
 def always_bound(values: Sequence[Value | None]) -> frozenset[str]:
@@ -274,12 +287,15 @@ def always_bound(values: Sequence[Value | None]) -> frozenset[str]:
     return frozenset().union(*(names(value) for value in values if value is not None))
 
 
-def bound_names(values: Iterable[Value]) -> Iterator[str]:
+def bound_names(values: Iterable[Value]) -> list[str]:
     """The names that these values bind themselves, without the values below them."""
+    found: list[str] = []
     for value in values:
         if isinstance(value, (Var, NamedValue)):
-            yield value.name
+            found.append(value.name)
         elif isinstance(value, NodeOutput):
             operation = value.operation
-            yield from (item.name for item in operation.attributes.values() if isinstance(item, Var))
-            yield from (item.name for item in (operation.rest, operation.others) if item is not None)
+            for item in (*operation.attributes.values(), operation.rest, operation.others):
+                if isinstance(item, Var):
+                    found.append(item.name)
+    return found

@@ -93,6 +93,10 @@ def resolve_annotation(annotation: Any, space: Mapping[str, Any], where: str) ->
 
 def accepts_arguments(function: object, count: int) -> bool:
     """Whether a function can be called with so many arguments, as far as its signature is known."""
+    return _of_function(function, count) if isinstance(function, types.FunctionType) else _accepts(function, count)
+
+
+def _accepts(function: object, count: int) -> bool:
     try:
         inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # a TypeError for objects that are not callable
     except TypeError:
@@ -100,6 +104,9 @@ def accepts_arguments(function: object, count: int) -> bool:
     except ValueError:  # a C function without a signature
         return True
     return True
+
+
+_of_function = lru_cache(maxsize=1024)(_accepts)
 
 
 def require_kind(parameter: Parameter, who: str) -> None:

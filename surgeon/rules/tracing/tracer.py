@@ -174,7 +174,7 @@ class PatternGraph(Graph):
         operation = NodePattern(
             "" if domain == "ai.onnx" else domain,
             op,
-            tuple(value for value in values if rest is None or value is not rest),
+            tuple(values if rest is None else [value for value in values if value is not rest]),
             attributes={name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
             outputs=outputs,
             where=where,
@@ -186,7 +186,7 @@ class PatternGraph(Graph):
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms; they are tried in the given order."""
         where = rule_location()
-        values = tuple(self._required(form, where) for form in forms)
+        values = tuple([self._required(form, where) for form in forms])
         if not values:
             raise RuleError(f"{where}: any_of needs at least one form.")
         return TracedTensor(self._fresh("any_of"), AnyOf(values, where))
@@ -202,7 +202,7 @@ class PatternGraph(Graph):
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Name an inner tensor, so that conditions and replacements can read it."""
         value = self._required(tensor, rule_location())
-        if any(isinstance(item, (Var, NamedValue)) and item.name == name for item in walk_values([value])):
+        if name in [item.name for item in walk_values([value]) if isinstance(item, (Var, NamedValue))]:
             raise RuleError(
                 f"{rule_location()}: {name!r} is what this tensor is made of already; capture it by another name."
             )
@@ -321,7 +321,7 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further, *(graph.exposable[place] for place in exposed))
         values = tuple(walk_values(outputs))
-        inner = frozenset(value.name for value in values if isinstance(value, NamedValue))
+        inner = frozenset([value.name for value in values if isinstance(value, NamedValue)])
         pattern = Pattern(
             name=function.__name__,
             outputs=outputs,
@@ -329,7 +329,7 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
             where=where,
             function=function,
             named_inner=inner,
-            may_be_inner=inner.union(value.name for value in values if isinstance(value, Var) and value.is_any),
+            may_be_inner=inner.union([value.name for value in values if isinstance(value, Var) and value.is_any]),
             claims=tuple(graph.claims),
             helper_calls=graph.helper_calls,
             captures_class=record,
