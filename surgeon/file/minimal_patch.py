@@ -81,7 +81,7 @@ class _Differences:
 
     def _compare_one(self, where: Address, field: FieldDescriptor, old: ProtoMessage, new: ProtoMessage) -> None:
         number, count = field.number, self._model.count(where, field.number)
-        before, after = (getattr(message, field.name) for message in (old, new))
+        before, after = getattr(old, field.name), getattr(new, field.name)
         if old.HasField(field.name) and new.HasField(field.name):
             if _is_another(before, after):
                 self._patch.delete_all(where, number, range(count))
@@ -95,7 +95,9 @@ class _Differences:
 
     def _compare_scalars(self, where: Address, field: FieldDescriptor, old: Sequence[Any], new: Sequence[Any]) -> None:
         """Numbers, strings and bytes: a list of numbers is replaced as a whole, one of strings in parts."""
-        before, after = ([_encoded(field, value) for value in values] for values in (old, new))
+        if not old and not new:
+            return
+        before, after = [_encoded(field, value) for value in old], [_encoded(field, value) for value in new]
         if before == after:
             return
         number, count = field.number, self._model.count(where, field.number)

@@ -218,4 +218,4 @@ def _raw_header(size: int) -> bytes:
 
 def size_of(pieces: Body) -> int:
     """The total size of pieces, in bytes."""
-    return sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)
+    return sum([len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces])

@@ -63,7 +63,7 @@ class ObservedRange:
 
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
         """Add the numbers of a run, in the order of the fields."""
-        most, above, least, mean, square = (INFINITY if np.isnan(number) else float(number) for number in numbers)
+        most, above, least, mean, square = [INFINITY if np.isnan(number) else float(number) for number in numbers]
         if most == -INFINITY or (most == 0 and not prod(shape)):
             return
         self.max_abs, self.max_abs_unmasked, self.min_abs = (
@@ -106,7 +106,7 @@ class ProbeOutputs:
         for probe in self._probes:
             if probe.numbers not in answer or probe.shape not in answer:
                 continue
-            sizes = tuple(int(size) for size in answer[probe.shape])
+            sizes = tuple(map(int, answer[probe.shape]))
             if probe.is_inner:
                 sizes = sizes[max(1 + _RANK - sizes[0], 1) :]
             else:
