@@ -16,7 +16,6 @@ from surgeon.file.external_data.new_file import LARGE
 from surgeon.file.external_data.repack import repack_converted, repack_unused
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.io.path_encoding import local
-from surgeon.file.minimal_patch import minimal_patch
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
@@ -195,6 +194,8 @@ class EditableModel(Model):
         out, whole: the future output, and whether data files are kept as they are; else only the used parts of them are
         kept.
         """
+        from surgeon.file.minimal_patch import minimal_patch  # not at the top: rules write their patch directly
+
         skeleton, fresh = (
             (self.skeleton, None) if whole or out is None else repack_unused(self.source, self.skeleton, out)
         )

@@ -1,13 +1,17 @@
 """Shapes of a model that is being rewritten, inferred on demand and cached with its index."""
 
+from typing import TYPE_CHECKING
+
 from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
 from surgeon.ir.original_model import OriginalModel, restore_file_state
 from surgeon.ir.scope import Scope
 from surgeon.shapes.declared_types import DeclaredTypes
-from surgeon.shapes.op_rules.values.equal_columns import EqualColumns
-from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.shapes.shape_inference import ShapeInference
+
+if TYPE_CHECKING:
+    from surgeon.shapes.op_rules.values.equal_columns import EqualColumns
+    from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 
 
 def shapes_of(index: Index) -> ShapeInference:
@@ -33,13 +37,17 @@ def shapes_without_dim_names(index: Index) -> ShapeInference:
     )
 
 
-def elements_of(index: Index) -> SymbolicElements:
+def elements_of(index: Index) -> "SymbolicElements":
     """Symbolic elements of the same tensors."""
+    from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements  # not at the top: few rules ask
+
     return index.cached_analysis(SymbolicElements, lambda: SymbolicElements(shapes_of(index)))
 
 
-def columns_of(index: Index) -> EqualColumns:
+def columns_of(index: Index) -> "EqualColumns":
     """Equal columns of the same tensors; rules that compute constants make more of them known."""
+    from surgeon.shapes.op_rules.values.equal_columns import EqualColumns  # not at the top: few rules ask
+
     columns = index.cached_analysis(EqualColumns, lambda: EqualColumns(shapes_of(index)))
     columns.renew(sum(len(scope.fixed) for scope in index.scopes))
     return columns

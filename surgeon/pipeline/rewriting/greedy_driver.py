@@ -14,7 +14,6 @@ from surgeon.pipeline.acceptance.op_history import OpHistory
 from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.step_replay import Replay
-from surgeon.rules.functions.inline_rules import remove_unused_functions
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.matcher import find
@@ -68,6 +67,8 @@ class GreedyDriver:
         self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
         scopes = self.index.scopes
         if self.settings.inline_rules:  # the main graph first: a function without callers is removed, not rewritten
+            from surgeon.rules.functions.inline_rules import remove_unused_functions  # not at the top: few runs inline
+
             self._run_to_the_end(self.settings.inline_rules, [scope for scope in scopes if scope.function is None])
             remove_unused_functions(self.index)
             self._run_to_the_end(self.settings.inline_rules, [scope for scope in scopes if scope.function is not None])

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import ExpectationUnmet, UsageError
 from surgeon.file.model import Model
+from surgeon.ir.index import Index
 from surgeon.pipeline.acceptance.already_fused import already_fused
 from surgeon.pipeline.acceptance.kernel_support import ops_left, resolve_provider
 from surgeon.pipeline.checks import Checks, Progress
@@ -20,7 +21,6 @@ from surgeon.pipeline.transform import Claim, Compound, Transform
 from surgeon.proof.check_options import require_expected_counts
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
-from surgeon.rules.functions.inline_rules import inline_rules
 from surgeon.rules.rule import Rule
 from surgeon.target_registry import target_of
 from surgeon.targets.target import Target
@@ -138,7 +138,7 @@ class RuleTransform:
         with gc_paused():
             with timer.phase("read"):
                 index = open_index(model)
-                first = inline_rules(index, asked.inline) if asked.inline else []
+                first = _inline_rules(index, asked.inline) if asked.inline else []
             filtered = NodeFilter(asked.only, asked.skip)
             before = index.count_nodes(), index.count_constants(), filtered.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
@@ -162,6 +162,12 @@ class RuleTransform:
         there = partial(_already_there, run, everything)
         confirm_counts(report, asked.expect, there)
         return RuleClaims(run, report, checks, confirm=lambda: confirm_counts(report, asked.expect)).first(draft)
+
+
+def _inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
+    from surgeon.rules.functions.inline_rules import inline_rules  # not at the top: few runs inline
+
+    return inline_rules(index, names)
 
 
 def _next_steps(run: RuleRun) -> tuple[str, ...]:

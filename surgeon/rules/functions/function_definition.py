@@ -28,7 +28,6 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, called_function_key
-from surgeon.rules.functions.call_expansion import emit_body, why_versions_differ
 from surgeon.rules.functions.function_body import FunctionContext, build_function, require_valid
 from surgeon.rules.functions.function_signature import ATTRIBUTE_CONVERTERS, ATTRIBUTE_TYPES, Signature, signature_of
 from surgeon.rules.matching.match import Match
@@ -298,6 +297,8 @@ class _ProtoFunction(LocalFunction):
         return [_at_opsets(self.proto, home)]
 
     def _write(self, g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+        from surgeon.rules.functions.call_expansion import emit_body  # not at the top: with it comes the migration
+
         values = [self._value(name, value) for name, value in attributes.items()]
         for value in values:
             if not isinstance(value, AttributeProto):
@@ -308,6 +309,8 @@ class _ProtoFunction(LocalFunction):
 
 def _at_opsets(proto: FunctionProto, home: FunctionContext) -> FunctionProto:
     """A function at the opsets of a model.  Raises OpsetError if an op changed its meaning."""
+    from surgeon.rules.functions.call_expansion import why_versions_differ
+
     made = FunctionProto()
     made.CopyFrom(proto)
     found = why_versions_differ(made, home.versions)

@@ -10,12 +10,8 @@ from onnx import ModelProto
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 from surgeon.ops.traversal import holds_any
-from surgeon.runtime.implementations.implementation import Implementation
-from surgeon.runtime.kernels.kernel_registry import PLUGIN_KERNELS
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products
-from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, int8_sums_saturate
-from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 
 MAX_BYTES = 1 << 30
 """Of a model's file and data up to which it runs in pieces: they are held in memory, and weights several times."""
@@ -79,6 +75,11 @@ def _in_pieces(
     model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool, refused: SessionError
 ) -> ModelSession:
     """A session with Python implementations for a model for which ONNX Runtime lacks a kernel."""
+    # Not at the top: few models need them, and all kernels come with them.
+    from surgeon.runtime.kernels.kernel_registry import PLUGIN_KERNELS
+    from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
+    from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
+
     with Model.open(model) as opened:
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
         found = used_implementations(skeleton, custom_ops)
@@ -94,20 +95,14 @@ def _in_pieces(
             what_to_do = unknown_ops_hint(skeleton, custom_ops, has_rules=False)
             raise SessionError(f"{refused.message.rstrip('.')}{what_to_do}.", is_unsupported=True, lacks=refused.lacks)
         whole = opened.whole() if isinstance(model, Path) else model
-    return _pieces(whole, found, custom_ops, optimised)
-
-
-def _pieces(
-    whole: ModelProto, found: Sequence[Implementation], custom_ops: Sequence[Path | str], optimised: bool
-) -> ModelSession:
     try:
         engine = NodeByNodeSession(whole, found, custom_ops, merges_nodes=True, optimised=optimised)
-    except SessionError as refused:
-        if not refused.is_unsupported:
+    except SessionError as error:
+        if not error.is_unsupported:
             raise
         what_to_do = unknown_ops_hint(whole, custom_ops, has_rules=False)
         raise SessionError(
-            f"{refused.message.rstrip('.')}{what_to_do}.", is_unsupported=True, lacks=refused.lacks
-        ) from refused
+            f"{error.message.rstrip('.')}{what_to_do}.", is_unsupported=True, lacks=error.lacks
+        ) from error
     engine.name = f"{OrtSession.name} and the {engine.name}"
     return engine
