@@ -130,7 +130,11 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
     inputs: dict[int, Any] = {}
     attributes: dict[str, Any] = {}
     for position, value in enumerate(args):
-        _place(plan, _position(plan, position, len(args)), value, inputs=inputs, attributes=attributes)
+        slot = _position(plan, position, len(args))
+        if value is None or slot in plan.vectors or not isinstance(slot, int):
+            _place(plan, slot, value, inputs=inputs, attributes=attributes)
+        else:
+            inputs[slot] = value
     asked = None
     for key, value in kwargs.items():
         if key == "outputs" or (key == "num_outputs" and _is_early_split(plan.schema, opset)):
