@@ -58,7 +58,7 @@ BUDGETS = {
     "pipeline": 6_550,
     "precision": 5_650,
     "proof": 9_900,
-    "rules": 11_420,
+    "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 13_000,
     "shapes": 7_200,

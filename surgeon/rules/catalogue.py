@@ -192,8 +192,7 @@ def all_rules(known_packs: _Names | None = None) -> Iterator[tuple[str, str, Rul
 
 def rules_of(module: ModuleType) -> tuple[Rule, ...]:
     """The rules that a module defines, in the order of their definition."""
-    found = [value for value in vars(module).values() if isinstance(value, Rule) and value.module == module.__name__]
-    return tuple(found)
+    return tuple([item for item in vars(module).values() if isinstance(item, Rule) and item.module == module.__name__])
 
 
 def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:

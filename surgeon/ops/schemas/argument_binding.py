@@ -131,7 +131,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
     attributes: dict[str, Any] = {}
     for position, value in enumerate(args):
         slot = _position(plan, position, len(args))
-        if value is None or slot in plan.vectors or not isinstance(slot, int):
+        if value is None or not isinstance(slot, int) or slot in plan.vectors:
             _place(plan, slot, value, inputs=inputs, attributes=attributes)
         else:
             inputs[slot] = value

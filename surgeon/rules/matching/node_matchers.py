@@ -25,14 +25,13 @@ from surgeon.rules.matching.pattern import LiteralValue, NodePattern, Value, Var
 from surgeon.rules.matching.value_matchers import bind_absent, bind_number, is_bound_to
 
 PERMUTED_INPUTS = 5
-AXES = frozenset({"axis", "axes"})
+AXES, _WILDCARDS = frozenset({"axis", "axes"}), frozenset("*?[")
 
 AtPlace = Callable[[MatchState, Node, str, Continuation], bool]
 
 
 def is_wildcard(operation: NodePattern) -> bool:
-    name = operation.domain + operation.op
-    return "*" in name or "?" in name or "[" in name
+    return not _WILDCARDS.isdisjoint(operation.domain + operation.op)
 
 
 def qualified_op(operation: NodePattern) -> str:

@@ -139,8 +139,7 @@ class OpRequirements:
         groups = found.union(*[self.required(item) for item in below if isinstance(item, _NODES)])
         for law in self.identities(value):
             wanted = TANHS if law == "tanh" else SIGMOIDS
-            if wanted in groups:
-                groups = groups - {wanted} | {wanted | OPS_REPLACED[law]}
+            groups = groups - {wanted} | {wanted | OPS_REPLACED[law]} if wanted in groups else groups
         return groups
 
     def lacks(self, value: Value | None, has: HasAnyOp, *, forms: bool) -> bool:

@@ -220,11 +220,10 @@ def exceeds_depth(values: Sequence[Value], limit: int) -> bool:
         value, is_done = stack.pop()
         if id(value) in known:
             continue
-        below = operands(value)
         if not is_done:
             stack.append((value, True))
         deepest = 0
-        for item in below:
+        for item in operands(value):
             if is_done and item is not None:
                 deepest = max(deepest, known[id(item)])
             elif item is not None and id(item) not in known:
@@ -295,7 +294,6 @@ def bound_names(values: Iterable[Value]) -> list[str]:
             found.append(value.name)
         elif isinstance(value, NodeOutput):
             operation = value.operation
-            for item in (*operation.attributes.values(), operation.rest, operation.others):
-                if isinstance(item, Var):
-                    found.append(item.name)
+            items = (*operation.attributes.values(), operation.rest, operation.others)
+            found += [item.name for item in items if isinstance(item, Var)]
     return found

@@ -101,7 +101,6 @@ class TracedTensor(Operators, gs.Variable):
             "use g.any_of for forms and a condition for what depends on a match."
         )
 
-
     def __float__(self) -> float:
         raise ModelAccessWhileTracing(
             f"{rule_location()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
