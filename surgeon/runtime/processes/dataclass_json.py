@@ -5,6 +5,7 @@ import enum
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 _Record = TypeVar("_Record")
@@ -13,8 +14,8 @@ _Record = TypeVar("_Record")
 def to_json_value(value: Any) -> Any:
     """A dataclass as dicts, lists, numbers and text, without fields that are not compared."""
     if dataclasses.is_dataclass(value):
-        fields = [field.name for field in dataclasses.fields(value) if field.compare]
-        return {name: to_json_value(getattr(value, name)) for name in fields}
+        kind: Any = type(value)
+        return {name: to_json_value(getattr(value, name)) for name in _fields(kind)}
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, Mapping):
@@ -32,13 +33,19 @@ def from_json_value(kind: type[_Record], value: Any) -> _Record:
     return made
 
 
+@cache
+def _fields(kind: type) -> Mapping[str, Any]:
+    """The types of the fields of a dataclass that are compared, by name."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.compare}
+
+
 def _read(kind: Any, value: Any) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
-        hints = typing.get_type_hints(kind)
-        names = [field.name for field in dataclasses.fields(kind) if field.compare]
-        if value.keys() == set(names):
-            return kind(**{name: _read(hints[name], value[name]) for name in names})
+        fields = _fields(kind)
+        if value.keys() == fields.keys():
+            return kind(**{name: _read(hint, value[name]) for name, hint in fields.items()})
     elif origin in (typing.Union, types.UnionType):
         return None if value is None else _read(next(item for item in arguments if item is not type(None)), value)
     elif origin is tuple and isinstance(value, list):
