@@ -19,6 +19,7 @@ errors: they say that a match, or a generated case, is skipped.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class SurgeonError(Exception):
@@ -26,10 +27,31 @@ class SurgeonError(Exception):
 
     edit: the edit that was refused, if it was one of several.
     step: the number of the transform that raised it, in a run of several.
+    exit_code: of a command that ends with it.
+    where: the file that it is about, where that is known apart from the message.
+    detail: the raw text of a runtime, or of another library, in full.
     """
 
     edit: object = None
     step: int = 0
+    exit_code: ClassVar[int] = 2
+    where, detail = "", ""
+
+    @property
+    def what(self) -> str:
+        """What is wrong: the message without `next`."""
+        return self._parts()[0]
+
+    @property
+    def next(self) -> str:
+        """What to do: what stands behind the last semicolon of the message or, without one, its last colon."""
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[str, str]:
+        sentence = str(self)
+        marks = ("; ", ": ") if self.exit_code == SurgeonError.exit_code else ()  # a failed check asks for nothing
+        mark = next((mark for mark in marks if mark in sentence), None)
+        return sentence.rpartition(mark)[::2] if mark is not None else (sentence, "")
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the message without the frames, which %tb still has."""
@@ -81,6 +103,8 @@ class CheckFailed(SurgeonError):
             written); None where nothing was made, for the fault could not be pinned to a site.
     """
 
+    exit_code = 1
+
     def __init__(self, message: str, report: object = None, result: object = None) -> None:
         super().__init__(message)
         self.report, self.result = report, result
@@ -96,6 +120,8 @@ class ExpectationUnmet(SurgeonError):
     Attributes:
         report: the Report of the run.
     """
+
+    exit_code = 3
 
     def __init__(self, message: str, report: object = None) -> None:
         super().__init__(message)

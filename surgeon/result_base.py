@@ -1,16 +1,18 @@
 """Base of results: how they are shown in notebooks, and converted to JSON."""
 
 import enum
+import json
 import math
 import os
 from collections.abc import Mapping
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from typing import Any, ClassVar
 
 _ROOM = "surgeon.display.html.render"  # in a higher package: imported only when a notebook shows a result
 FIRST = '<!doctype html>\n<html lang="en" data-made-by="surgeon">'
 """The beginning of a page."""
+DEPTH = 5  # of a site in an envelope; values of this depth are one line each in a text of JSON
 SUFFIXES = (".html", ".htm")
 """Suffixes of page files."""
 
@@ -92,3 +94,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def json_text(value: Any, *, ascii_only: bool = False, depth: int = 0) -> str:
+    """A text of JSON in which each site of a report is one line, so that tools find and compare sites by line."""
+    line = partial(json.dumps, ensure_ascii=ascii_only, allow_nan=False)
+    inner = list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+    if depth == DEPTH or not any(isinstance(one, (dict, list, tuple)) for one in inner):
+        return line(value)
+    lines = [json_text(one, ascii_only=ascii_only, depth=depth + 1) for one in inner]
+    if isinstance(value, dict):
+        lines = [f"{line(str(key))}: {text}" for key, text in zip(value, lines, strict=True)]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    indent = "\n" + " " * depth
+    return f"{begin}{indent} {f',{indent} '.join(lines)}{indent}{end}"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import onnx
 from click.testing import CliRunner, Result
@@ -62,6 +63,21 @@ def process(
         cwd=cwd,
         env=surroundings(without, **variables),
     )
+
+
+def strict_json(text: str | bytes) -> Any:
+    """The value of a JSON text; NaN and Infinity are none."""
+
+    def refused(word: str) -> NoReturn:
+        raise ValueError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refused)
+
+
+def result_in(text: str | bytes) -> Any:
+    """The data of the only result of a report, or of what --json prints."""
+    (record,) = strict_json(text)["results"]
+    return record["result"]
 
 
 # Runs commands one after the other: a line of words that a system call would bring, as hexadecimal digits, is answered

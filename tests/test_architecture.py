@@ -49,7 +49,7 @@ BUDGETS = {
     "beside the packages": 1_300,
     "cli": 2_600,
     "diagnostics": 1_800,
-    "display": 6_060,
+    "display": 6_110,
     "edits": 6_800,
     "file": 4_390,
     "ir": 2_500,

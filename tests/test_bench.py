@@ -1,7 +1,6 @@
 """`surgeon bench`: rounds by a clock that the test moves, intervals by hand, and runs of tiny models."""
 
 import gc
-import json
 from importlib import import_module
 from itertools import pairwise
 from math import comb, inf
@@ -20,7 +19,7 @@ from surgeon.runtime.timing.latency import EQUAL, FASTER, SLOWER, Bench, Latency
 from surgeon.runtime.timing.rounds import MAX_REPEATS, WARM_UP, run_interleaved
 from surgeon.testing import parse
 from surgeon.text import milliseconds_text
-from tests.command_line import gelus, one_sentence, run, save
+from tests.command_line import gelus, one_sentence, result_in, run, save
 
 WORK = "y = Relu(x)"
 QUICK = ("--rounds", 6, "--seconds", 0, "--threads", 1)
@@ -291,7 +290,7 @@ def test_the_result_as_json(tmp_path):
     one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, WORK, name="b.onnx")
     result = run("bench", one, other, other, *QUICK, "--json")
     assert result.exit_code == 0
-    data = json.loads(result.stdout)
+    data = result_in(result.stdout)
     assert [model["model"] for model in data["models"]] == [str(one), str(other), str(other)]
     assert all([len(load) for load in model["ms"]] == [2, 2, 2] for model in data["models"])
     assert {ratio["verdict"] for ratio in data["ratios"]} <= {FASTER, SLOWER, EQUAL}

@@ -1,12 +1,11 @@
 """`surgeon check` at the command line: what it prints, as text and as JSON, and its exit codes."""
 
-import json
 from itertools import pairwise
 
 import onnx
 import pytest
 
-from tests.command_line import ROOT, one_sentence, run, save
+from tests.command_line import ROOT, one_sentence, result_in, run, save
 
 PLACEHOLDER = "a = mylibrary.addandround_op(x) b = mylibrary.addandround_op(a) y = Relu(b)"
 IMPORTS = ', "mylibrary" : 1'
@@ -95,7 +94,7 @@ def test_one_cause_is_reported_once_however_many_tensors_it_touches(tmp_path, ca
     assert lines[0] == reported
     assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
     assert len(lines) <= 4
-    count = json.loads(run("check", path, "--json").stdout)["findings"][0]["count"]
+    count = result_in(run("check", path, "--json").stdout)["findings"][0]["count"]
     assert count == (1 if harm is without_import else 360)
 
 
@@ -138,7 +137,7 @@ def test_the_findings_as_json(tmp_path):
     path = save(tmp_path, PLACEHOLDER, imports=IMPORTS)
     result = run("check", path, "--target", "tensorrt", "--json")
     assert result.exit_code == 1
-    data = json.loads(result.stdout)
+    data = result_in(result.stdout)
     (found,) = data["findings"]
     assert (data["model"], data["target"]) == (str(path), "tensorrt")
     assert (found["kind"], found["missing_link"], found["count"], found["stops"]) == ("mapping", "mapping", 2, True)

@@ -1,6 +1,5 @@
 """The command line: what each command writes, prints and returns."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from surgeon.display.content.rule_manual import targets_text
 from surgeon.rules.catalogue import resolve
 from surgeon.runtime.provider_support import shipped_version
 from surgeon.versions import versions
-from tests.command_line import gelus, one_sentence, ops, rule_file, run, with_data_file
+from tests.command_line import gelus, one_sentence, ops, result_in, rule_file, run, with_data_file
 
 FUSED = "com.microsoft::Gelu"
 
@@ -159,7 +158,7 @@ def test_expect_that_fails_writes_nothing_and_exits_with_3(tmp_path: Path) -> No
     assert "gelu fires 2 times where 12 were expected" in one_sentence(result, 3)
     assert "written  nothing" in result.stdout
     assert not out.exists()
-    assert json.loads(report.read_text())["written"] is False
+    assert result_in(report.read_text())["written"] is False
 
 
 def test_expect_of_a_rule_that_does_not_run_is_refused(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_report_holds_what_the_console_says(tmp_path: Path) -> None:
     args = ("--rules", "gelu", "--report", report, "--check", "both")
     result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", *args)
     assert result.exit_code == 0
-    found = json.loads(report.read_text())
+    found = result_in(report.read_text())
     assert found["rules"] == {"gelu": ["gelu", "gelu_tanh", "quick_gelu"]}
     assert found["counts"] == {"gelu": 2, "gelu_tanh": 0, "quick_gelu": 0}
     assert (found["nodes_before"], found["nodes_after"], found["written"]) == (10, 2, True)
@@ -227,7 +226,7 @@ def test_report_must_not_replace_data(tmp_path: Path) -> None:
     for _ in range(2):
         out = tmp_path / "out" / "o.onnx"
         assert run("rewrite", source, out, "-r", "gelu", "--report", report).exit_code == 0
-    assert json.loads(report.read_text())["written"] is True
+    assert result_in(report.read_text())["written"] is True
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a file system that nobody can write")
@@ -272,7 +271,7 @@ def test_a_wrong_rule_fails_loudly(tmp_path: Path) -> None:
     assert "FAILED" in result.stdout
     assert "(the same bytes as the input)" in result.stdout
     assert out.read_bytes() == path.read_bytes()
-    found = json.loads(report.read_text())
+    found = result_in(report.read_text())
     assert (found["outcome"], found["written"], found["sites"]) == ("failed", True, [])
     assert found["rolled_back"][0]["undone"] == "it failed its proof"
     assert found["proofs"][0]["errors"][0]["ok"] is False

@@ -1,6 +1,5 @@
 """The command line when things go wrong: one sentence on stderr, an exit code, and no litter."""
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 import surgeon
 from surgeon.testing import parse
-from tests.command_line import files_in, gelus, one_sentence, process, rule_file, run, with_data_file
+from tests.command_line import files_in, gelus, one_sentence, process, result_in, rule_file, run, with_data_file
 
 ODD = """
 from surgeon import Graph, Tensor, rule
@@ -323,7 +322,7 @@ def test_a_report_is_strict_json_whatever_the_numbers_are(tmp_path: Path) -> Non
             options = ("--check", check, "--report", report)
             result = run("rewrite", path, tmp_path / "o.onnx", "-r", f"{tmp_path / 'odd.py'}:{name}", *options)
             assert result.exit_code == 1, result.output
-            found = json.loads(report.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+            found = result_in(report.read_text())
             assert found["outcome"] == "failed"
 
 
@@ -357,12 +356,12 @@ def test_a_report_goes_into_a_pipe_and_through_a_link(tmp_path: Path) -> None:
     path, out = gelus(tmp_path), tmp_path / "o.onnx"
     done = process("-m", "surgeon", "rewrite", path, out, "-r", "gelu", "--quiet", "--report", "/dev/stdout")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["outcome"] == "proved"
+    assert result_in(done.stdout)["outcome"] == "proved"
     link, report = tmp_path / "link.json", tmp_path / "report.json"
     link.symlink_to(report)
     assert run("rewrite", path, out, "-r", "gelu", "--report", link).exit_code == 0
     assert link.is_symlink()
-    assert json.loads(report.read_text())["written"] is True
+    assert result_in(report.read_text())["written"] is True
 
 
 def test_a_defect_is_one_sentence_and_a_code_of_its_own(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Two files held against each other: surgeon.proof.compare and `surgeon compare`."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from surgeon.cli.commands.compare import compare as command
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.compare import compare
-from tests.command_line import one_sentence, runner
+from tests.command_line import one_sentence, result_in, runner
 from tests.command_line import run as typed
 from tests.test_model_check import ERF, FUSED, TANH, body, gelu, read
 
@@ -284,13 +283,13 @@ def test_json_has_everything(files: tuple[Path, Path, Path]) -> None:
     """On standard output, alone; with the same exit code."""
     a, b, c = files
     shown = run(a, b, "--json", "--compare-layers")
-    found = json.loads(shown.stdout)
+    found = result_in(shown.stdout)
     assert shown.exit_code == 0
     assert (found["original"], found["other"], found["outcome"]) == (str(a), str(b), "proved")
     assert found["layers"]["compared"] == 1
     shown = run(a, c, "--json")
     assert shown.exit_code == 1
-    assert json.loads(shown.stdout)["worst"] == "y"
+    assert result_in(shown.stdout)["worst"] == "y"
 
 
 def test_the_help_names_the_exit_codes() -> None:

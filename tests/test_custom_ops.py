@@ -1,6 +1,5 @@
 """Ops that no runtime here has: what stands in for them in a proof, and that the report says so."""
 
-import json
 
 import onnx
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.testing import parse
-from tests.command_line import run
+from tests.command_line import result_in, run
 
 ROUNDED = """(float[n, 4] x, float[n, 4] z) => (float[n, 4] y) { a = Add(x, z) y = Round(a) }"""
 PLACEHOLDER = """<ir_version: 8, opset_import: ["" : 17, "mylibrary" : 1]> agraph (float[n, 4] x, float[n, 4] z)
@@ -129,7 +128,7 @@ def test_custom_ops_at_the_command_line(tmp_path):
     result = run("rewrite", tmp_path / "in.onnx", tmp_path / "out.onnx", *args)
     assert result.exit_code == 0, result.stdout
     assert "under Python implementation of test.customop::AddRound" in result.stdout
-    assert json.loads(report.read_text())["proofs"][0]["independent"] is True
+    assert result_in(report.read_text())["proofs"][0]["independent"] is True
     missing = run("rewrite", tmp_path / "in.onnx", tmp_path / "out.onnx", "-r", rules, "--custom-ops", "no.py")
     assert missing.exit_code == 2
 

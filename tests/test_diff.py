@@ -1,6 +1,5 @@
 """How two models differ: nodes matched whatever they are called and in whatever order, equal changes once."""
 
-import json
 import random
 import time
 
@@ -15,7 +14,7 @@ import surgeon
 from surgeon.display.diff.sequence_alignment import aligned
 from surgeon.testing import parse
 from tests import sampling
-from tests.command_line import ROOT, one_sentence, run
+from tests.command_line import ROOT, one_sentence, result_in, run
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
 HEAD = '<ir_version: 8, opset_import: ["" : 18]> g'
@@ -285,7 +284,7 @@ def test_the_command_reports_it_and_ends_with_1(tmp_path):
     assert found.exit_code == 1
     assert "attributes  2 × Softmax: axis -1 → 0 at " in found.output
     assert "same        16 of 18 and 18 nodes" in found.output
-    data = json.loads(run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)
+    data = result_in(run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--json").stdout)
     assert (data["differs"], data["same"], data["changes"][0]["count"]) == (True, 16, 2)
     assert "Softmax: axis -1 → 0" in (tmp_path / "d.html").read_text(encoding="utf-8")
     assert "nothing.onnx" in one_sentence(run("diff", tmp_path / "a.onnx", tmp_path / "nothing.onnx"), 2)

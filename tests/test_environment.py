@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import errno
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ import pytest
 
 from surgeon.file.external_data.new_file import name_beside
 from surgeon.torch.exporters.module_export import export_error
-from tests.command_line import ROOT, commands, gelus, ops, process, rule_file
+from tests.command_line import ROOT, commands, gelus, ops, process, result_in, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 NAME = "Mödell mit 😀"
@@ -71,21 +70,21 @@ def all_commands(path: Path, rules: Path, run: Callable[..., str]) -> None:
     report, picture = path.with_name("bëricht.json"), path.with_name("bïld.svg")
     result = run("rewrite", path, out, "--rules", "gelu", "--check", "both", "--compare-layers", "--report", report)
     assert "PROVED" in result
-    assert json.loads(report.read_bytes())["outcome"] == "proved"
+    assert result_in(report.read_bytes())["outcome"] == "proved"
     assert ops(out)[0] == "com.microsoft::Gelu"
     assert "not rewritten" in run("rewrite", path, elsewhere, "--rules", f"{rules}:refusing")
     assert elsewhere.read_bytes() == path.read_bytes()
     assert "PROVED" in run("compare", path, out)
-    assert json.loads(run("compare", out, elsewhere, "--json"))["outcome"] == "proved"
+    assert result_in(run("compare", out, elsewhere, "--json"))["outcome"] == "proved"
     assert "has all that this model needs" in run("check", out)
-    assert json.loads(run("check", out, "--json"))["findings"] == []
+    assert result_in(run("check", out, "--json"))["findings"] == []
     run("draw", path, picture)
     assert picture.read_text(encoding="utf-8").startswith("<svg")
     assert "PROVED" in run("upgrade", path, out, "--opset", 20)
-    assert json.loads(run("inspect", out, "--json"))["opsets"]["ai.onnx"] == 20
+    assert result_in(run("inspect", out, "--json"))["opsets"]["ai.onnx"] == 20
     assert "Gelu" in run("rules", "gelu")
     assert "gelu" in run("explain", path, "--rules", "gelu")
-    assert json.loads(run("bench", path, out, "--rounds", 1, "--loads", 1, "--seconds", "0.01", "--json"))
+    assert result_in(run("bench", path, out, "--rounds", 1, "--loads", 1, "--seconds", "0.01", "--json"))
 
 
 def rules_in(folder: Path) -> Path:
@@ -205,7 +204,7 @@ def test_standard_output_of_any_encoding(tmp_path: Path) -> None:
     path = gelus(tmp_path, 1)
     path.write_bytes(path.read_bytes().replace(b"/y/Mul", "/ä/Ml".encode()))
     for encoding in ("ascii", "utf-8"):
-        found = json.loads(surgeon("inspect", path, "--json", PYTHONIOENCODING=encoding))
+        found = result_in(surgeon("inspect", path, "--json", PYTHONIOENCODING=encoding))
         assert found["path"] == str(path)
 
 

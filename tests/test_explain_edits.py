@@ -13,7 +13,7 @@ from surgeon.patterns.activations.gelu import gelu
 from surgeon import Graph, Tensor, explain, rewrite
 from surgeon.cli.commands.explain import explain as command
 from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
-from tests.command_line import runner
+from tests.command_line import result_in, runner
 from tests.models import graph, make, opset
 
 HEADER = opset(18, acme=1, other=1)
@@ -277,7 +277,7 @@ def test_they_are_printed_as_lines_to_paste(tmp_path: Path) -> None:
 
 def test_they_are_data(tmp_path: Path) -> None:
     miss, path, file = missed(tmp_path, "a constant")
-    data = json.loads(runner().invoke(command, [str(file), "--rules", str(path), "--json"]).output)
+    data = result_in(runner().invoke(command, [str(file), "--rules", str(path), "--json"]).output)
     line = {
         "file": str(path),
         "line": 9,

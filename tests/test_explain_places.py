@@ -1,6 +1,5 @@
 """Where `surgeon explain` looks and what it makes of it: forms, scopes, equal misses, single nodes, the command."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from surgeon.cli.commands.explain import explain as command
 from surgeon.diagnostics.explanation import explain, explanations
 from surgeon.errors import ModelFileError, RuleError, SurgeonError
 from surgeon.testing import parse
-from tests.command_line import CONSTANTS, gelus, one_sentence, runner, save
+from tests.command_line import CONSTANTS, gelus, one_sentence, result_in, runner, save
 from tests.command_line import run as program
 from tests.models import graph, make
 from tests.test_explain import AT_MUL, AT_QUICK, AT_TANH, ERF, GELU, TWO, printed, relu_tanh, sin
@@ -295,12 +294,12 @@ def test_the_command_prints_what_it_finds(tmp_path: Path) -> None:
 
 def test_the_command_for_programs(tmp_path: Path) -> None:
     ran = run(near_gelus(tmp_path, 2), "-r", "gelu:gelu", "--json")
-    (found,) = json.loads(ran.output)["rules"]
+    (found,) = result_in(ran.output)["rules"]
     assert (found["rule"], found["fires"], found["more"]) == ("gelu", [], 0)
     (miss,) = found["misses"]
     assert (miss["kind"], miss["matched"], miss["total"], miss["others"]) == ("value", 4, 5, ["/y/Mul"])
     ran = run(gelus(tmp_path, 1), "-r", "gelu:gelu", "--json")
-    assert json.loads(ran.output)["rules"][0]["fires"] == [{"scope": "", "node": "/y/Mul"}]
+    assert result_in(ran.output)["rules"][0]["fires"] == [{"scope": "", "node": "/y/Mul"}]
 
 
 def test_the_command_with_top_and_node_and_target(tmp_path: Path) -> None:

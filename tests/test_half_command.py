@@ -1,6 +1,5 @@
 """surgeon convert as people meet it: the command, bad input, its report, and rules that run first."""
 
-import json
 import os
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import surgeon
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file import temporary_model
-from tests.command_line import files_in, run
+from tests.command_line import files_in, result_in, run
 from tests.half_models import model, planted
 from tests.onnx_cases import onnx_cases
 
@@ -38,7 +37,7 @@ def test_the_command_line(tmp_path):
     assert result.exit_code == 0, result.output
     for words in ("float32 to float16", "'c' reaches", "PROVED", "Dtypes and ranges are proved"):
         assert words in result.output.replace("\n", " ")
-    assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "proved"
+    assert result_in((tmp_path / "r.json").read_text())["outcome"] == "proved"
     bad = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Foo")
     assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
     failed = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Tanh", "--max-error", "1e-9")
@@ -117,7 +116,7 @@ def test_keep_takes_all_its_forms_at_once(tmp_path):
     command = ("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json", "--force")
     result = run(*command, "--keep", "op:Soft*,name:t,rule:gelu,auto", "--keep", "op:Exp")
     assert result.exit_code == 0, result.output
-    kept = {(item["op"], item["reason"]) for item in json.loads((tmp_path / "r.json").read_text())["kept"]}
+    kept = {(item["op"], item["reason"]) for item in result_in((tmp_path / "r.json").read_text())["kept"]}
     by_rule = {(op, "asked for by rule:gelu") for op in ("Mul", "Div", "Erf", "Add")}
     others = {("Softmax", "asked for by op:Soft*"), ("Tanh", "asked for by name:t"), ("Exp", "asked for by op:Exp")}
     assert kept == by_rule | others

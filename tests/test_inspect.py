@@ -1,6 +1,5 @@
 """`surgeon inspect`: the facts about a model, for people and as JSON."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.targets.inspection.model_summary import inspect, size_text, type_text
 from surgeon.testing import parse
-from tests.command_line import gelus, run
+from tests.command_line import gelus, result_in, run
 
 
 def mixed(folder: Path) -> Path:
@@ -116,7 +115,7 @@ def test_initializers_are_no_inputs(tmp_path: Path) -> None:
 def test_console_and_json_say_the_same(tmp_path: Path) -> None:
     """Every fact of the JSON stands in the text."""
     path = mixed(tmp_path)
-    text, found = run("inspect", path).stdout, json.loads(run("inspect", path, "--json").stdout)
+    text, found = run("inspect", path).stdout, result_in(run("inspect", path, "--json").stdout)
     assert found["ops"]["mylibrary"] == {"addandround_op": 3}
     assert "mylibrary::addandround_op x3 (custom or placeholder) at first, second, inner" in text
     assert "x: float32[batch, 4]" in text
@@ -172,6 +171,6 @@ def test_what_the_header_says_is_shown(tmp_path: Path, field: str) -> None:
         assert f"{field}: {found.about[field][:100]}" in printed
     assert long not in printed
     assert ("560 characters; --json has all" in printed) is (field != "model_version")
-    data = json.loads(run("inspect", tmp_path / "in.onnx", "--json").output)
+    data = result_in(run("inspect", tmp_path / "in.onnx", "--json").output)
     assert (data["about"], data["metadata"]) == (found.about, found.metadata)
     assert "stride" not in found.metadata or "stride" in found._repr_html_()

@@ -1,6 +1,5 @@
 """What users are promised of rules, targets and outcomes, tried from outside: the command line and the public names."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.testing import parse
-from tests.command_line import EXACT, commands, files_in, gelus, ops, run, save
+from tests.command_line import EXACT, commands, files_in, gelus, ops, result_in, run, save
 from tests.counting import growth
 
 STANDARD = ["Gelu", "Gelu", "Swish"]
@@ -67,7 +66,7 @@ def test_unproved_is_written_and_loud_unless_proof_is_required(title: str, tmp_p
     assert out.exists()
     assert "UNPROVED" in done.stdout
     assert words in done.stdout
-    data = json.loads(report.read_text())
+    data = result_in(report.read_text())
     assert (data["outcome"], data["written"], data["sites"][0]["outcome"]) == ("unproved", True, "proved")
     assert words in data["check"]["reason"]
     out.unlink()

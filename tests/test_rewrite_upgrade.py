@@ -1,6 +1,5 @@
 """`surgeon rewrite --upgrade`: the opset raised and the rules run in one go, with one file and one report."""
 
-import json
 import os
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
 from surgeon.display.content.comparison import error_and_tolerance
 from surgeon.text import format_beside_limit
-from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
+from tests.command_line import EXACT, files_in, one_sentence, ops, result_in, run, save
 from tests.test_advice import hard_swishes, text_of
 
 OLD_MEAN = "r = ReduceMean <axes = [1]> (x)"  # an attribute that becomes an input at opset 18
@@ -62,7 +61,7 @@ def test_the_command_and_its_report(tmp_path: Path) -> None:
     result = run("rewrite", path, out, "-r", "hard_swish", "--upgrade", "auto", "--report", reported)
     assert result.exit_code == 0, result.output
     assert opset_of(out) == 14
-    content = json.loads(reported.read_text())
+    content = result_in(reported.read_text())
     assert (content["upgrade"]["opset"], content["upgrade"]["outcome"]) == ([13, 14], "proved")
     assert (content["not_upgraded"], content["counts"]) == ("", {"hard_swish": 3})
 

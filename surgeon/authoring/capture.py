@@ -70,6 +70,8 @@ class CapturedRule(ResultBase):
     """Captures, each with its kind."""
     looser: tuple[RelaxedCount, ...] = ()
     """For each literal, the number of sites if it were a capture."""
+    output: str = ""
+    """The file that `surgeon capture` wrote, "" in Python."""
 
     @property
     def rule(self) -> Rule:

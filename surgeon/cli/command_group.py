@@ -13,15 +13,18 @@ import click
 
 from surgeon.cli.command_suggestions import extra_argument_hint, unknown_command
 from surgeon.cli.watchdog import watch
-from surgeon.display.terminal.console import make_printable
+from surgeon.display.envelope import envelope
+from surgeon.display.terminal.console import make_printable, print_json
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
+from surgeon.errors import NO_TEMPORARY, SurgeonError, lacks_temporary
 from surgeon.printed_commands import with_traceback
 from surgeon.runtime.processes.fork import allow_fork
 
-CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
+CHECK_FAILED, BAD_INPUT, DEFECT = 1, 2, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
 TYPED = "surgeon.typed"  # in a context's meta: the command line
+JSON = "surgeon.json"  # in a context's meta: whether the command prints JSON
+PRINTED = "surgeon.printed"  # in a context's meta: whether it has
 TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
 
 
@@ -111,37 +114,37 @@ class CommandGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except ExpectationUnmet as error:
-            _leave(ctx, str(error), UNEXPECTED)
-        except CheckFailed as error:
-            _leave(ctx, str(error), CHECK_FAILED)
         except SurgeonError as error:
-            _leave(ctx, str(error), BAD_INPUT)
+            _leave(ctx, error, error.exit_code)
         except MemoryError:
-            _leave(ctx, "Memory ran out; close other programs or use a larger machine.", BAD_INPUT)
+            _leave(ctx, SurgeonError("Memory ran out; close other programs or use a larger machine."), BAD_INPUT)
         except BrokenPipeError:
             # The reader closed the pipe: exit as after SIGPIPE, without an error from Python's last flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
             if lacks_temporary(error):
-                _leave(ctx, NO_TEMPORARY, BAD_INPUT)
+                _leave(ctx, SurgeonError(NO_TEMPORARY), BAD_INPUT)
             place = f"{error.filename}: " if error.filename else ""
-            _leave(ctx, f"{place}{error.strerror or error}; mend that and run it again.", BAD_INPUT)
+            refusal = SurgeonError(f"{place}{error.strerror or error}; mend that and run it again.")
+            refusal.where = str(error.filename or "")
+            _leave(ctx, refusal, BAD_INPUT)
         except KeyboardInterrupt:
+            _print_as_json(ctx, SurgeonError("Interrupted."), INTERRUPTED)
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
-        except click.UsageError as error:
-            hint = extra_argument_hint(error.message, error.ctx)
-            if hint is None:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", error.ctx) from None
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            where = getattr(error, "ctx", None)
+            hint = extra_argument_hint(error.message, where)
+            said = error if hint is None else click.UsageError(f"{error.message.rstrip('.')}. {hint}", where)
+            _print_as_json(ctx, SurgeonError(said.format_message()), said.exit_code)
+            raise said from None
+        except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # the last resort: one sentence instead of a traceback
             if ctx.meta.get(TRACEBACK):
                 raise
-            _leave(ctx, _defect(error), DEFECT)
+            _leave(ctx, SurgeonError(_defect(error)), DEFECT)
         return result
 
 
@@ -164,6 +167,18 @@ def _defect(error: Exception) -> str:
     )
 
 
-def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
-    click.echo(f"Error: {sanitise(sentence)}", err=True)
+def wants_json(ctx: click.Context) -> bool:
+    """Whether the command prints JSON, by its words if they are not parsed yet."""
+    return bool(ctx.meta.get(JSON, "--json" in ctx.meta.get(TYPED, ())))
+
+
+def _print_as_json(ctx: click.Context, error: SurgeonError, code: int) -> None:
+    """Print an error on standard output where JSON is asked for, unless it was printed beside a result."""
+    if wants_json(ctx) and not ctx.meta.get(PRINTED):
+        print_json(envelope((), typed(), code, error))
+
+
+def _leave(ctx: click.Context, error: SurgeonError, code: int) -> NoReturn:
+    _print_as_json(ctx, error, code)
+    click.echo(f"Error: {sanitise(str(error))}", err=True)
     ctx.exit(code)

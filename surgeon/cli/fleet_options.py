@@ -1,11 +1,9 @@
 """The settings of `surgeon run` for many models, and the run itself."""
 
-import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import click
 
 from surgeon.cli.command_suggestions import QUOTE
 from surgeon.errors import UsageError
@@ -53,19 +51,13 @@ def run_fleet(recipe: str, over: Sequence[str], *, report_path: str | None, quie
     """Run a recipe on many models, and exit with the code of the result."""
     from surgeon.automation.fleet.run_many import run_many
     from surgeon.cli.progress import FleetProgress
-    from surgeon.cli.report_file import require_report_path, write_report
-    from surgeon.display.terminal.terminal_renderer import show
+    from surgeon.cli.report_file import emit, require_report_path
 
     require_report_path(report_path)
     with FleetProgress(quiet) as progress:
         dashboard = None if quiet else progress.dashboard
         settings |= {"to": settings["to"] or ".", "begins": progress.begins, "dashboard": dashboard}
         found = run_many(recipe, over, progress=progress.show_row, **settings)
-    if report_path is not None:
-        write_report(found, report_path)
-    if not quiet or not found.ok:
-        show(found, sys.stdout)
-    code = 0 if found.ok else REGRESSED
-    found.close()
-    if code:
-        click.get_current_context().exit(code)
+    silent = (lambda: None) if quiet and found.ok else None
+    with closing(found):
+        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=silent)

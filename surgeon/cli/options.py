@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from surgeon.cli.command_group import JSON
 from surgeon.cli.param_types import BYTES, NAMED_NUMBER, NAMED_SIZES, OPSET, VARIABLE, ParsedType, TargetName
 from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased
 
@@ -138,8 +139,8 @@ def derived_command(
 
     of: the public functions (`compare`) or types (`module:Name`), separated by spaces.  positional: the placeholders of
     positional arguments by parameter: "IN", "[OUT]" for one that may be absent, "OUT..." for several.  without:
-    parameters that are not options.  shared: further options of `SECTIONS`.  spelled: differences from `SPELLINGS`.  A
-    parameter `options` stands for the options of checks.
+    parameters that are not options.  shared: further options of `SECTIONS`; every command has --json.  spelled:
+    differences from `SPELLINGS`.  A parameter `options` stands for the options of checks.
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
@@ -166,7 +167,7 @@ def _parameters(function: Callable[..., None], of: str, shared: str) -> Sequence
     for item in declared(function.__module__, function.__name__):
         known = found.get(item.name) or _shared().get(item.name, ("", item))[1]
         found[item.name] = known if item.default is REQUIRED else item._replace(words=item.words or known.words)
-    return [*found.values(), *(_shared()[name][1] for name in shared.split())]
+    return [*found.values(), *(_shared()[name][1] for name in (*shared.split(), "as_json"))]
 
 
 @cache
@@ -265,7 +266,8 @@ def _argument(name: str, metavar: str, spelled: Spelling | None) -> click.Argume
     plain = metavar.strip("[]")
     kind = None if spelled is None else spelled.type
     several = plain.endswith("...")
-    return click.Argument([name], required=plain == metavar, nargs=-1 if several else 1, metavar=metavar, type=kind)
+    required = plain == metavar and (spelled is None or spelled.default is not OPTIONAL)
+    return click.Argument([name], required=required, nargs=-1 if several else 1, metavar=metavar or None, type=kind)
 
 
 def _callback(
@@ -281,6 +283,7 @@ def _callback(
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
+        click.get_current_context().meta[JSON] = given.pop("as_json")
         values = given | {name: convert(given[name]) for name, convert in conversions.items()}
         if checks:
             from surgeon.proof.check_options import CheckOptions

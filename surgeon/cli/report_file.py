@@ -3,23 +3,25 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import click
 
-from surgeon.cli.command_group import typed
+from surgeon.cli.command_group import PRINTED, typed, wants_json
 from surgeon.cli.progress import progress
+from surgeon.display.envelope import envelope
+from surgeon.display.registry import document_of
 from surgeon.display.renderers import renderer_for, suffixes
 from surgeon.display.terminal.console import print_json
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
+from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError, UsageError
 from surgeon.file.io.atomic_file import is_stream, write_text
-from surgeon.result_base import FIRST, SUFFIXES
+from surgeon.result_base import FIRST, SUFFIXES, json_text
 
-if TYPE_CHECKING:
-    from surgeon.display.blocks import Document
-
+_JSON = re.compile(rb'\s*\{\s*("schema"\s*:\s*"surgeon\.report/|"(source|to|models?|original|rules)"\s*:)')
+"""The beginning of a JSON report, of this version or of an older one, whose first key was of the result."""
 SEARCHED = 1 << 26  # model files up to this size are searched for a name before they are parsed
 
 
@@ -65,8 +67,7 @@ def _is_report(path: str) -> bool:
         head = file.read(64)
     renderer = renderer_for(path)
     is_own = renderer is not None and head.startswith(renderer.first.encode()[:64])
-    is_json = re.match(rb'\s*\{\s*"(source|to|models?|original|rules)"\s*:', head) is not None
-    return not head or is_json or is_own or head.startswith(FIRST.encode())
+    return not head or _JSON.match(head) is not None or is_own or head.startswith(FIRST.encode())
 
 
 def _is_data_file(path: str, source: str, output: str) -> bool:
@@ -102,21 +103,22 @@ def run_and_report(
     """
     require_report_path(report_path, *files)
 
-    def publish(report: Any) -> None:
-        if report_path is not None:
-            write_report(report, report_path)
-        if not quiet:
-            from surgeon.display.terminal.terminal_renderer import show, show_diff
+    def publish(report: Any, error: CheckFailed | ExpectationUnmet | None = None) -> None:
+        def show_all() -> None:
+            if not quiet:
+                from surgeon.display.terminal.terminal_renderer import show, show_diff
 
-            show_diff(list(_diff_lines(report)) if diff else (), sys.stdout)
-            show(report, sys.stdout, verbose=verbose)
+                show_diff(list(_diff_lines(report)) if diff else (), sys.stdout)
+                show(report, sys.stdout, verbose=verbose)
+
+        emit([report], report_path=report_path, error=error, show=show_all)
 
     try:
         with progress(quiet) as note:
             _, report = run(note)
     except (CheckFailed, ExpectationUnmet) as error:
         if error.report is not None:
-            publish(error.report)
+            publish(error.report, error)
         raise
     publish(report)
     for remark in _remarks(report) if quiet else ():
@@ -147,63 +149,48 @@ def _remarks(report: Any) -> Iterator[str]:
     yield from warning_lines(report)
 
 
-def emit_result(
-    found: Any,
-    report_path: str | None,
-    as_json: bool,
-    data: Mapping[str, Any] | None = None,
-    title: str = "",
-    document: "Document | None" = None,
+def emit(
+    results: Sequence[Any],
+    code: int = 0,
+    *,
+    report_path: str | None = None,
+    error: SurgeonError | None = None,
+    show: Callable[[], None] | None = None,
 ) -> None:
-    """Write the report file of a result if requested, then print the result as JSON or as text.
+    """Write the report of a command if requested, print its results as JSON or as text, and leave with its exit code.
 
-    data, title: as in `write_report`.  document: what to print, if not the whole result.
+    error: what the command ends with; the caller raises it.  show: prints something else than the results' documents.
     """
+    ctx = click.get_current_context()
+    make = partial(envelope, results, typed(), code=error.exit_code if error else code, error=error)
     if report_path is not None:
-        write_report(found, report_path, data, title)
-    if as_json:
-        print_json(found.to_dict() if data is None else data)
+        _write_report(results, report_path, make)
+    if wants_json(ctx):
+        print_json(make())
+        ctx.meta[PRINTED] = True
+    elif show is not None:
+        show()
     else:
-        from surgeon.display.terminal.terminal_renderer import show
+        from surgeon.display.terminal import terminal_renderer
 
-        show(document or found, sys.stdout)
+        for place, result in enumerate(results):
+            click.echo("\n" * bool(place), nl=False)
+            terminal_renderer.show(result, sys.stdout)
+    if code and error is None:
+        ctx.exit(code)
 
 
-def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:
-    """Write a result to a file atomically.
-
-    data: the content of JSON if it differs from the result's own.  title: of the page.
-    """
+def _write_report(results: Sequence[Any], path: str, make: Callable[[], dict[str, Any]]) -> None:
+    """Write results to a file atomically.  make: makes their envelope."""
     if path.lower().endswith(SUFFIXES) and not is_stream(path):
-        from surgeon.display.html.render import page
+        from surgeon.display.html.render import page_of
 
-        page(result, title=title, command=typed()).save(path)
+        page_of(results, make()).save(path)
         return
 
     renderer = None if is_stream(path) else renderer_for(path)
-    if renderer is not None:
-        from surgeon.display.registry import document_of
-
-        text = renderer.render([document_of(result)])
-    else:
-        text = _lines(result.to_dict() if data is None else data)
+    text = f"{json_text(make())}\n" if renderer is None else renderer.render(list(map(document_of, results)))
     try:
         write_text(path, text, "backslashreplace")
-    except OSError as error:
-        raise ModelFileError(f"The report {path} cannot be written: {error.strerror}.") from None
-
-
-def _lines(data: Mapping[str, Any]) -> str:
-    """JSON with one line per entry, and per record of a list, so that tools find and compare a site by its line."""
-    import json
-
-    def json_text(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-    def entry(value: Any) -> str:
-        if not (isinstance(value, list) and value and isinstance(value[0], dict)):
-            return json_text(value)
-        return "[\n  " + ",\n  ".join(map(json_text, value)) + "\n ]"
-
-    entries = [f" {json_text(str(key))}: {entry(value)}" for key, value in data.items()]
-    return "{\n" + ",\n".join(entries) + "\n}\n"
+    except OSError as failure:
+        raise ModelFileError(f"The report {path} cannot be written: {failure.strerror}.") from None

@@ -10,7 +10,7 @@ from surgeon.diagnostics.rule_combinations import add_sets
 from surgeon.diagnostics.rule_suggestions import suggest_rules
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ops.plugins.plugin_declaration import declare_plugin_files
 from surgeon.ops.torch_fallbacks import lost
@@ -103,6 +103,7 @@ def check(
     for one in found:
         _add_origin(one, is_of_torch)
     found.sort(key=lambda one: not one.stops)
+    found.model = model_name(source)
     return found
 
 

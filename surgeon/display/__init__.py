@@ -4,4 +4,4 @@ It shows what reports contain, and analyses no models itself except to draw and 
 `blocks.py` and `content/rewrite.py`.
 """
 
-__all__ = ["blocks", "content", "diff", "html", "pictures", "registry", "renderers", "terminal", "viewer"]
+__all__ = ["content", "diff", "envelope", "html", "pictures", "registry", "renderers", "terminal", "viewer"]

@@ -1,12 +1,12 @@
 """The documents of results, by the type of the result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from surgeon.display.blocks import Document
+from surgeon.display.blocks import Document, Note
 from surgeon.errors import UsageError
 
 B = TypeVar("B", bound=Callable[[Any], Document])
@@ -41,6 +41,18 @@ class DocumentBuilder:
     """The JSON value of a result."""
 
 
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """The result of a command whose function returns none: it drew a picture, say, or wrote files."""
+
+    kind: str
+    """The kind of the result in JSON: the name of the command."""
+    data: Mapping[str, Any]
+    """Its JSON value."""
+    lines: Sequence[str] = ()
+    """Its text."""
+
+
 BUILDERS: dict[type, DocumentBuilder] = {}
 """The builders of the modules that are imported."""
 
@@ -57,6 +69,9 @@ def reports(result: type, kind: str, data: Callable[[Any], Any] = lambda found: 
 
 def builder_of(result: object) -> DocumentBuilder:
     """The builder for a result; its module is imported if need be.  Raises UsageError for an unknown type."""
+    if isinstance(result, CommandResult):
+        document = Document(result.kind, [Note(line) for line in result.lines])
+        return DocumentBuilder(result.kind, lambda _: document, lambda _: result.data)
     for kind in type(result).__mro__:
         for module, names in HOMES.items():
             if kind.__name__ in names.split():

@@ -9,7 +9,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
@@ -89,7 +89,8 @@ def compare(
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."
-            return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, runs=0, tolerance={})
+            result = CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, runs=0, tolerance={})
+            return replace(result, original=model_name(original), other=model_name(other))
         fixed = {} if options.inputs else _fixed_sizes(opened.skeleton.graph, against.skeleton.graph, options.dims)
         options = replace(options, dims={**fixed, **options.dims})
         check = ModelCheck(
@@ -113,7 +114,8 @@ def compare(
         who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
         note = f"{who} in half precision: the tolerance is that of {half}."
         result = replace(result, reason=f"{result.reason} {note}".strip(), half=half)
-    return replace(result, seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return replace(result, original=model_name(original), other=model_name(other), seconds=seconds)
 
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Names, order, notes and dtypes of what a model takes and gives."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from surgeon.edits import (
 from surgeon.edits.installed_edits import all_edits
 from surgeon.testing import parse
 from tests import sampling
-from tests.command_line import run
+from tests.command_line import result_in, run
 from tests.onnx_cases import onnx_cases
 
 MODEL = Path(__file__).resolve().parents[2] / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -282,7 +281,7 @@ def test_the_command_keeps_the_order_and_reports(tmp_path):
     assert done.exit_code == 0, done.output
     assert "- output logits: float32[batch, sequence, 400]" in done.output
     assert "+ output act" in done.output
-    found = json.loads(report.read_text())
+    found = result_in(report.read_text())
     assert [item["edit"] for item in found["edits"]] == ["rename", "add-output", "rename", "drop-output"]
     assert found["outcome"] == "proved"
     assert found["nodes"][1] < found["nodes"][0]

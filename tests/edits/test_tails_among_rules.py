@@ -1,6 +1,5 @@
 """`--rules nms`: what is put behind a detector, asked for among rules."""
 
-import json
 
 import numpy as np
 import onnx
@@ -10,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 import surgeon
 from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.testing import parse
-from tests.command_line import run
+from tests.command_line import result_in, run
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g '
 GELU = "h = Div(w, root)  e = Erf(h)  f = Add(e, one)  m = Mul(w, f)  v = Mul(m, half)"
@@ -60,7 +59,7 @@ def test_the_tail_is_proved_as_an_edit_and_rules_run_over_what_comes_of_it(sourc
     assert answers(made) == ["boxes", "scores", "classes", "batch"]
     assert {"NonMaxSuppression", "Gelu"} <= set(ops(made))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.onnx", "out.onnx", "report.json"]
-    report = json.loads(reported.read_text())
+    report = result_in(reported.read_text())
     assert (report["outcome"], report["counts"]) == ("proved", {"nms": 1, "gelu": 1})
     assert report["edited"]["outcome"] == "proved"
 

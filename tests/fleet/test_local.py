@@ -15,7 +15,7 @@ from surgeon.automation.fleet.job import FleetSettings
 from surgeon.automation.fleet.model_sources import find_models
 from surgeon.automation.fleet.run_database import RunDatabase
 from surgeon.automation.fleet.table_files import read_table
-from tests.command_line import files_in, one_sentence, run
+from tests.command_line import files_in, one_sentence, result_in, run
 from tests.fleet import zoo
 
 GELU = surgeon.Recipe([surgeon.Rules("gelu")])
@@ -307,7 +307,7 @@ def test_the_command_says_what_came_of_it(models):
     assert ran.exit_code == 1
     assert "3 were done already" in ran.stdout
     assert "REFUSED bad.onnx" in ran.stdout
-    report = json.loads((models / "fleet.json").read_text(encoding="utf-8"))
+    report = result_in((models / "fleet.json").read_text(encoding="utf-8"))
     assert (report["outcomes"], report["kept"]) == ({"refused": 1, "proved": 3}, 3)
 
 

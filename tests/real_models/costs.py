@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 
 import onnx
 
+from tests.command_line import result_in
 from tests.real_models.getting import last_line
 from tests.real_models.peers import present
 
@@ -74,7 +74,7 @@ def cost(name: str, path: Path, rules: str, folder: Path, *, peers: bool, limit:
         command = (sys.executable, "-m", "surgeon", "rewrite", str(path), str(target), "--rules", rules, *options)
         _take(found, contender, spent((*command, "--keep-going", "-q"), limit), target, source)
     if OURS in found.seconds:
-        _read(found, json.loads(report.read_text()))
+        _read(found, result_in(report.read_text()))
     for peer in present() if peers else ():
         target = folder / f"{peer}.onnx"
         command = (sys.executable, "-m", "tests.real_models.peers", peer, str(path), str(target))

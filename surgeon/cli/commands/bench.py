@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
-from surgeon.cli.report_file import emit_result, require_report_path
+from surgeon.cli.report_file import emit, require_report_path
 
 
 @derived_command("bench", {"original": "IN", "others": "OUT..."}, inputs=Spelling(metavar="FILE", multiple=False))
@@ -16,7 +14,6 @@ def bench(
     others: Sequence[str],
     inputs: str | None,
     report_path: str | None,
-    as_json: bool,
     expect_not_slower: bool = False,
     **settings: Any,
 ) -> None:
@@ -35,6 +32,5 @@ def bench(
 
     require_report_path(report_path, original, *others)
     found = run(original, *others, inputs=inputs or (), **settings)
-    emit_result(found, report_path, as_json)
-    if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
-        click.get_current_context().exit(CHECK_FAILED)
+    is_slower = any(ratio.verdict == SLOWER for ratio in found.ratios)
+    emit([found], CHECK_FAILED if expect_not_slower and is_slower else 0, report_path=report_path)

@@ -1,10 +1,12 @@
 """The command `surgeon capture`: writes a rule from a part of a model."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.report_file import emit
 from surgeon.declarations import REQUIRED
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
@@ -32,9 +34,9 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     found = run(source, cuts[0], cuts[1], name)
     path = Path(output or f"{name}.py")
     found.save(path)
-    click.echo(f"{path}: it matches {format_count(found.sites, 'site')}; {found.compared} others were compared")
     rules = f"./{path}" if path == Path(path.name) else path  # a bare name would be an installed rule
-    for relaxed in found.looser:
-        if relaxed.sites > found.sites:
-            click.echo(f"with {relaxed.what} free it would match {relaxed.sites:,}")
-    click.echo(f"Fill in what is to be written, then: {command('rewrite', source, 'OUT', '--rules', rules)}")
+    lines = [f"{path}: it matches {format_count(found.sites, 'site')}; {found.compared} others were compared"]
+    looser = (relaxed for relaxed in found.looser if relaxed.sites > found.sites)
+    lines += [f"with {relaxed.what} free it would match {relaxed.sites:,}" for relaxed in looser]
+    lines.append(f"Fill in what is to be written, then: {command('rewrite', source, 'OUT', '--rules', rules)}")
+    emit([replace(found, output=str(path))], show=lambda: click.echo("\n".join(lines)))

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from surgeon.cli.command_group import BAD_INPUT, CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
-from surgeon.cli.report_file import emit_result, require_report_path
+from surgeon.cli.report_file import emit, require_report_path
 from surgeon.target_registry import DECOMPOSED, names
 
 
@@ -18,7 +16,7 @@ def _checkable_targets() -> Sequence[str]:
 
 
 @derived_command("check", {"source": "MODEL"}, target=Spelling(type=TargetName(_checkable_targets)))
-def check(source: str, target: str, report_path: str | None, as_json: bool, **settings: Any) -> None:
+def check(source: str, target: str, report_path: str | None, **settings: Any) -> None:
     """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
 
     Faults of the graph itself are reported too.  Nothing is written.  Exit codes: 0 it runs, 1 something cannot run,
@@ -33,7 +31,5 @@ def check(source: str, target: str, report_path: str | None, as_json: bool, **se
 
     require_report_path(report_path, source)
     found = run(source, target, **settings)
-    content = {"model": source, **found.to_dict()}
-    emit_result(found, report_path, as_json=as_json, data=content, title=source)
-    if any(item.stops for item in found):
-        click.get_current_context().exit(BAD_INPUT if is_undecided(found, found.runtime) else CHECK_FAILED)
+    stopped = BAD_INPUT if is_undecided(found, found.runtime) else CHECK_FAILED
+    emit([found], stopped if any(item.stops for item in found) else 0, report_path=report_path)

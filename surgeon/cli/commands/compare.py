@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import click
-
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import derived_command
-from surgeon.cli.report_file import emit_result, require_report_path
+from surgeon.cli.report_file import emit, require_report_path
 
 
 @derived_command("compare", {"original": "ORIGINAL", "other": "OTHER"})
-def compare(original: str, other: str, report_path: str | None, as_json: bool, **settings: Any) -> None:
+def compare(original: str, other: str, report_path: str | None, **settings: Any) -> None:
     """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
 
     An op without a kernel runs by your Python implementation, if --custom-ops gives one.  Inputs are made to fit the
@@ -23,8 +21,4 @@ def compare(original: str, other: str, report_path: str | None, as_json: bool, *
     require_report_path(report_path, original, other)
     prefork_workers(1)
     result = run(original, other, **settings)
-    found = {"original": original, "other": other, **result.to_dict()}
-    title = f"{original} beside {other}"
-    emit_result(result, report_path, as_json=as_json, data=found, title=title)
-    if result.outcome.value != "proved":
-        click.get_current_context().exit(CHECK_FAILED)
+    emit([result], 0 if result.proved else CHECK_FAILED, report_path=report_path)

@@ -1,14 +1,12 @@
 """The command `surgeon diff`: shows how two models differ."""
 
-import click
-
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import derived_command
-from surgeon.cli.report_file import emit_result, require_report_path
+from surgeon.cli.report_file import emit, require_report_path
 
 
 @derived_command("diff", {"first": "FIRST", "second": "SECOND"})
-def diff(first: str, second: str, report_path: str | None, as_json: bool) -> None:
+def diff(first: str, second: str, report_path: str | None) -> None:
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
     Nodes are matched by their ops and their neighbours, not by their names; equal differences at many sites are listed
@@ -21,6 +19,4 @@ def diff(first: str, second: str, report_path: str | None, as_json: bool) -> Non
 
     require_report_path(report_path, first, second)
     found = run(first, second)
-    emit_result(found, report_path, as_json)
-    if found.differs:
-        click.get_current_context().exit(CHECK_FAILED)
+    emit([found], CHECK_FAILED if found.differs else 0, report_path=report_path)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import click
-
 from surgeon.cli.options import derived_command
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 
 
@@ -28,4 +28,5 @@ def draw(source: str, output: str, beside: str | None = None, **settings: Any) -
     except TooManyNodes as error:
         raise UsageError(error.message_with('--around "node name"', "--radius", f"--nodes {error.count}")) from None
     picture.save(output)
-    click.echo(f"drawn    {picture.about}, in {output}")
+    data = {"models": models, "output": output, "about": picture.about}
+    emit([CommandResult("draw", data, [f"drawn    {picture.about}, in {output}"])])

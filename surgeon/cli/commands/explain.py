@@ -1,12 +1,13 @@
 """The command `surgeon explain`: why rules nearly fire, but do not."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from surgeon.cli.options import Spelling, derived_command
-from surgeon.cli.report_file import emit_result, require_report_path
+from surgeon.cli.report_file import emit, require_report_path
 
 
 @derived_command("explain", {"source": "MODEL"}, top=Spelling(type=click.IntRange(min=1)))
@@ -16,7 +17,6 @@ def explain(
     node: str | None,
     verbose: bool,
     report_path: str | None,
-    as_json: bool,
     **settings: Any,
 ) -> None:
     """Say where rules nearly fire in MODEL, nearest misses first, what differs there, and what change would help.
@@ -27,8 +27,8 @@ def explain(
     """
     from surgeon.diagnostics.explanation import explanations
     from surgeon.display.content.explanation import document
+    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
     found = explanations(source, rules, node=node, **settings)
-    data = {"rules": [item.to_dict() for item in found]}
-    emit_result(found, report_path, as_json=as_json, data=data, document=document(found, verbose=verbose))
+    emit([found], report_path=report_path, show=lambda: show(document(found, verbose=verbose), sys.stdout))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 from surgeon.versions import install_command
 
@@ -73,11 +75,12 @@ def learn(
     from surgeon.authoring.learning.known_rules import remark
 
     remark(learned)
-    click.echo(learned.text(), nl=False)
+    text = learned.text()
+    data = {"name": learned.name, "title": learned.title, "text": text, "not_learned_from": learned.failures}
+    emit([CommandResult("learn", data)], show=lambda: click.echo(text, nl=False))
 
 
 def _from_models(paths: Sequence[str], title: str | None) -> "LearnedOperation":
-
     from surgeon.authoring.learning import learn as lessons
     from surgeon.authoring.learning.terms import Example
     from surgeon.file.model import Model

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 
 RULE = '''"""{title}: say here what the operation is, and where its formula stands (paper, specification)."""
@@ -68,14 +71,15 @@ def new() -> None:
     """Write files to begin with, which work as they are and are to be changed."""
 
 
-@new.command(short_help="A rule and its two tables of tests.")
-@click.argument("name")
-@click.option("--family", metavar="FOLDER", help="In a checkout: the folder of patterns/ that the rule belongs into.")
-def rule(name: str, family: str | None) -> None:
+@derived_command(positional={"name": "NAME"}, family=Spelling(metavar="FOLDER"))
+def rule(name: str, family: str | None = None) -> None:
     """Write a rule called NAME, and its tests: what fires and what does not.
 
     In a checkout of surgeon they are patterns/FOLDER/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
     test_NAME.py in the working directory.  Example: surgeon new rule squared_relu
+
+    Args:
+        family: in a checkout, the folder of patterns/ that the rule belongs into.
     """
     from surgeon.rules.catalogue import all_rules
 
@@ -93,10 +97,13 @@ def rule(name: str, family: str | None) -> None:
     home = f"surgeon.patterns.{folder.name}.{name}" if is_checkout else name
     title = name.replace("_", " ").capitalize()
     _write({path: RULE.format(name=name, title=title), tests: TESTS.format(name=name, home=home)})
-    click.echo(f"{path}\n{tests}")
-    click.echo(f"They pass as they are: python -m pytest {tests}")
-    if is_checkout:
-        click.echo("Put the rule into its group in surgeon/patterns/__init__.py.")
+    run = f"python -m pytest {tests}"
+    group = ["Put the rule into its group in surgeon/patterns/__init__.py."] if is_checkout else []
+    lines = [str(path), str(tests), f"They pass as they are: {run}", *group]
+    emit([CommandResult("new", {"files": [str(path), str(tests)], "test": run}, lines)])
+
+
+new.add_command(rule)
 
 
 def _folder(family: str | None, is_checkout: bool) -> Path:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surgeon.cli.options import OPTIONAL, DerivedCommand, Spelling, derived_command
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 from surgeon.text import did_you_mean, format_count
 
@@ -16,15 +19,19 @@ if TYPE_CHECKING:
 RECORDED = ("append", "edit", "extract", "insert", "prepend", "rewrite")
 
 
-@click.command(
-    short_help="Write a command line as a recipe.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+class RecordCommand(DerivedCommand):
+    """A command that leaves the options of the command line behind it to that."""
+
+    ignore_unknown_options, allow_interspersed_args = True, False
+
+
+@derived_command(
+    positional={"recipe": "RECIPE", "command": "", "arguments": "IN OUT [OPTIONS]..."},
+    cls=RecordCommand,
+    command=Spelling(type=click.Choice(RECORDED)),
+    arguments=Spelling(type=click.UNPROCESSED, default=OPTIONAL),
 )
-@click.argument("recipe", metavar="RECIPE")
-@click.argument("command", type=click.Choice(RECORDED))
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="IN OUT [OPTIONS]...")
-@click.pass_context
-def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, ...]) -> None:
+def record(recipe: str, command: str, arguments: Sequence[str]) -> None:
     """Write to RECIPE what a command line asks for, behind the steps that it has.  Nothing is run, no model is read.
 
     Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules ort --upgrade auto
@@ -32,23 +39,25 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
     from surgeon.automation.recipes.recipe import Recipe, step_text, write_recipe
     from surgeon.automation.recipes.recipe_file import load_recipe
 
+    ctx = click.get_current_context()
     group = ctx.find_root().command
     found = group.get_command(ctx, command) if isinstance(group, click.Group) else None
     assert found is not None
     inner = found.make_context(command, list(arguments), parent=ctx.parent)
     steps, head = _steps(command, inner)
-    path = Path(recipe)
+    path, written = Path(recipe), list(map(step_text, steps))
     if path.exists():
         before = load_recipe(path)
         if (before.target, before.ep) != (head["target"], head["ep"]) and command == "rewrite":
             raise UsageError(
                 f"{recipe} is for the target {before.target}; record another target in a recipe of its own."
             )
-        text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(map(step_text, steps))
+        text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(written)
     else:
         text = Recipe(steps, **head).text()
     write_recipe(path, text)
-    click.echo(f"{recipe}: {format_count(len(steps), 'step')} more")
+    data = {"recipe": recipe, "steps": written}
+    emit([CommandResult("record", data, [f"{recipe}: {format_count(len(steps), 'step')} more"])])
 
 
 def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from surgeon.cli.command_group import CHECK_FAILED
+from surgeon.cli.command_group import CHECK_FAILED, wants_json
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.progress import progress
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
 
 if TYPE_CHECKING:
+    from surgeon.authoring.rule_proof.result import RuleProof
     from surgeon.rules.rule import Rule
 
 
@@ -30,44 +33,41 @@ def rules(name: str | None, custom_ops: Sequence[str], prove: bool = False, targ
         prove: prove every pattern against every form, from the rule alone.
         targets: prove only the forms of this target.
     """
-    from surgeon.display.terminal.rule_manual import print_list, print_postprocessing
-    from surgeon.display.terminal.terminal_renderer import show
+    from surgeon.display.terminal.rule_manual import print_list, print_postprocessing, rule_list
     from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
     from surgeon.rules.edit_aliases import EDIT_ALIASES
 
     if name is None:
         if prove:
             raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
-        print_list(all_rules(), groups(), sys.stdout)
-        return
-    if name in EDIT_ALIASES and not prove:
-        print_postprocessing(name, sys.stdout)
-        return
-    found = unique_rules(resolve(name))
-    if prove and not _prove_rules(found, targets, custom_ops):
-        click.get_current_context().exit(CHECK_FAILED)
-    for number, rule in enumerate(() if prove else found):
-        if number:
-            click.echo()
-        show(rule, sys.stdout)
+        known, members = list(all_rules()), groups()
+        emit([rule_list(known, members)], show=lambda: print_list(known, members, sys.stdout))
+    elif name in EDIT_ALIASES and not prove:
+        data = {"name": name, **EDIT_ALIASES[name]._asdict()}
+        emit([CommandResult("tail", data)], show=lambda: print_postprocessing(name, sys.stdout))
+    elif prove:
+        _prove_rules(unique_rules(resolve(name)), targets, custom_ops)
+    else:
+        emit(unique_rules(resolve(name)))
 
 
-def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
-    """Prove rules and print the results; returns whether all are proved."""
+def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> None:
+    """Prove rules, and show each proof as soon as it is there."""
     from surgeon.authoring.rule_proof.prover import prove_rule
     from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.check_result import Outcome
     from surgeon.runtime.sessions.ort_session import require_libraries
 
-    libraries = require_libraries(custom_ops)
+    libraries, is_json = require_libraries(custom_ops), wants_json(click.get_current_context())
     gc.freeze()  # imported modules are not garbage
     gc.enable()  # each instance leaves reference cycles
-    all_proved = True
+    proofs: list[RuleProof] = []
     for number, rule in enumerate(found):
         with progress(False, "proof") as note:
             proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
-        if number:
-            click.echo()
-        show(proof, sys.stdout)
-        all_proved = all_proved and proof.outcome is Outcome.PROVED
-    return all_proved
+        proofs.append(proof)
+        if not is_json:
+            click.echo("\n" * bool(number), nl=False)
+            show(proof, sys.stdout)
+    all_proved = all(proof.outcome is Outcome.PROVED for proof in proofs)
+    emit(proofs, 0 if all_proved else CHECK_FAILED, show=lambda: None)

@@ -2,7 +2,10 @@
 
 import click
 
+from surgeon.cli.command_group import wants_json
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.report_file import emit
+from surgeon.display.registry import CommandResult
 
 
 @derived_command("view", {"source": "MODEL"}, without="model height", port=Spelling(type=click.IntRange(0, 65535)))
@@ -21,7 +24,8 @@ def view(source: str, target: str, port: int = 0, no_browser: bool = False) -> N
     from surgeon.display.viewer.session import ViewerSession
 
     with ViewerServer(ViewerSession(source, target), port) as server:
-        click.echo(f"{source} is at {server.url} (Ctrl-C ends it)")
+        data = {"model": source, "target": target, "url": server.url}
+        emit([CommandResult("view", data, [f"{source} is at {server.url} (Ctrl-C ends it)"])])
         if not no_browser:
             import webbrowser
 
@@ -29,6 +33,6 @@ def view(source: str, target: str, port: int = 0, no_browser: bool = False) -> N
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            click.echo("ended")
+            click.echo("ended", err=wants_json(click.get_current_context()))
         finally:
             server.content.close()

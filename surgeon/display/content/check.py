@@ -23,7 +23,7 @@ def document(found: Findings) -> Document:
     runtime = runtime_lines(found.runtime, target) if found.runtime is not None else ()
     every = sum(1 + len(cause.lines) for cause in causes)
     details: list[Block] = [Items(causes, most=every), *map(Note, runtime), Note(words, "good" if is_good else "bad")]
-    return Document("What keeps a model from running", details)
+    return Document(found.model or "What keeps a model from running", details)
 
 
 def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:

@@ -23,7 +23,8 @@ def document(result: CheckResult) -> Document:
     """A comparison of two models."""
     tolerance = ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
     details: list[Block] = [*comparison_tables(result), Section("tolerance", [Facts([("tolerance", tolerance)])])]
-    return Document("A comparison", details, list(comparison_rows(result)))
+    title = f"{result.original} beside {result.other}" if result.original and result.other else "A comparison"
+    return Document(title, details, list(comparison_rows(result)))
 
 
 def comparison_rows(result: CheckResult) -> Iterator[tuple[str, Text]]:

@@ -22,10 +22,6 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io.atomic_file import AtomicFile
 from surgeon.file.io.file_copy import write_all
 from surgeon.result_base import FIRST, SUFFIXES
-from surgeon.versions import versions
-
-SCHEMA = "surgeon.report/1"
-"""The schema of the JSON in a page; a breaking change increases the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +68,12 @@ class Page:
         return f"<Page: {self.about}>"
 
 
-def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[str, Any]], command: str) -> Page:
-    """A page with several results.  data: the JSON value of each, with its kind; command: may be empty."""
-    record = {"schema": SCHEMA, "versions": versions(), "command": command, "results": list(data)}
+def render_page(title: str, content: Sequence[Markup], record: Mapping[str, Any]) -> Page:
+    """A page with several results.  record: their envelope."""
+    made_by = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    command = Span(record["command"], "code") if record["command"] else ""
     json_text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    about = Facts([("command", Span(command, "code") if command else ""), ("made by", _made_by())])
+    about = Facts([("command", command), ("made by", made_by)])
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -98,8 +95,3 @@ def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[st
 def asset(name: str) -> str:
     """The text of a file beside this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _made_by() -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions().items())

@@ -1,9 +1,13 @@
 """Shows results as a fragment for a notebook cell, or as a page."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surgeon.display.envelope import envelope
 from surgeon.display.html.elements import Markup, concat, element
 from surgeon.display.html.html_renderer import HtmlRenderer
 from surgeon.display.html.page import Page, asset, render_page
-from surgeon.display.registry import builder_of, document_of
+from surgeon.display.registry import document_of
 from surgeon.errors import UsageError
 
 
@@ -42,9 +46,12 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
     """
     if not results:
         raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
-    builders = [builder_of(result) for result in results]
-    documents = [builder.build(result) for builder, result in zip(builders, results, strict=True)]
-    data = [{"kind": one.kind, "result": one.data(result)} for one, result in zip(builders, results, strict=True)]
+    return page_of(results, envelope(results, command), title)
+
+
+def page_of(results: Sequence[object], record: Mapping[str, Any], title: str = "") -> Page:
+    """Results as one page.  record: their envelope."""
+    documents = [document_of(result) for result in results]
     renderer = HtmlRenderer(is_full_page=True)
     parts = [element("article", renderer.document(document)) for document in documents]
-    return render_page(title or documents[0].title, parts, data, command)
+    return render_page(title or documents[0].title, parts, record)

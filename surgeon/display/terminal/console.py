@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surgeon.display.terminal.sanitise import sanitise
+from surgeon.result_base import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,10 +39,8 @@ def make_console(stream: TextIO, *, plain: bool = False) -> "Console":
 
 def print_json(value: Any) -> None:
     """Print JSON on standard output, as ASCII if its encoding lacks Unicode: other escapes are not valid JSON."""
-    import json
-
     is_whole = codecs.lookup(sys.stdout.encoding or "ascii").name.startswith("utf")
-    print(json.dumps(value, indent=1, ensure_ascii=not is_whole))
+    print(json_text(value, ascii_only=not is_whole), flush=True)
 
 
 def make_printable(*streams: TextIO) -> None:

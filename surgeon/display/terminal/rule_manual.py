@@ -5,10 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from surgeon.display.content.rule_manual import summary, targets_text
+from surgeon.display.registry import CommandResult, builder_of
 from surgeon.display.terminal.console import make_console
 from surgeon.printed_commands import command
 from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.rules.rule import Rule
+
+
+def rule_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]]) -> CommandResult:
+    """All rules, tails of detectors and groups, as JSON can hold them."""
+    rules = [{**builder_of(rule).data(rule), "pack": pack, "module": module} for pack, module, rule in found]
+    tails = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
+    return CommandResult("rules", {"rules": rules, "tails": tails, "groups": dict(groups)})
 
 
 def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO) -> None:

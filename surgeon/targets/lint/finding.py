@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from surgeon.ir.scope import Node
-from surgeon.result_base import JsonRecord, ResultBase
+from surgeon.result_base import JsonRecord, ResultBase, json_of
 
 SHOWN = 5  # nodes named for one finding
 CONSTANT = "make it a constant"
@@ -112,15 +112,17 @@ class Findings(ResultBase, list[Diagnostic]):
 
     runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
     target: the name of what the model is to run on.
+    model: the path of the model, "" for one in memory.
     """
 
     runtime: RuntimeResult | None = None
     target: str = "ort"
+    model: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as JSON can hold them."""
-        runtime = {} if self.runtime is None else {"runtime": self.runtime.to_dict()}
-        return {"target": self.target, "findings": [item.to_dict() for item in self], **runtime}
+        findings = [item.to_dict() for item in self]
+        return {**json_of(self, "model? target"), "findings": findings, **json_of(self, "runtime?")}
 
 
 class DiagnosticCollector:
