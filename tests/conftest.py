@@ -13,6 +13,7 @@ import pytest
 
 from surgeon.authoring import testing
 from surgeon.ops.plugins import plugin_declaration
+from surgeon.ops.traits import trait_lookup
 from surgeon.runtime.implementations import implementation
 from tests import exports, sampling, translations
 
@@ -99,6 +100,7 @@ def loaded_stays() -> None:
 def forget_implementations(monkeypatch):
     """What a test registers or declares is forgotten after it, and what others did is not there meanwhile."""
     monkeypatch.setattr(plugin_declaration, "_own", {})
+    monkeypatch.setattr(trait_lookup, "_declared", {})
     before = dict(implementation.available())
     implementation._registered.clear()
     yield

@@ -11,7 +11,7 @@ from surgeon.ir.folding_kernels import FOLDS
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.traits import trait_lookup
 from surgeon.ops.traits.op_traits import EVERY, GROUP_OF, NO_TRAITS, Axes, OpTraits, each, one
-from surgeon.ops.traits.trait_lookup import OP_TRAITS, guess_traits, traits_of
+from surgeon.ops.traits.trait_lookup import OP_TRAITS, node_traits, traits_of
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 
 # What a schema's text says of broadcasting and no record does: one input may have another shape than the result, the
@@ -138,14 +138,17 @@ def test_what_folds_is_foldable():
     assert not trait_lookup.FOLDABLE & trait_lookup.RANDOM
 
 
-def test_what_has_no_record_is_likened_to_what_its_name_says():
-    """Guesses are for where they cost little: nobody who asks for the record itself gets one."""
-    assert traits_of("mine::FusedConvRelu") is NO_TRAITS
-    assert guess_traits("mine::FusedConvRelu").products.kind == "conv"
-    assert guess_traits("mine::MyLayerNorm").numerics.squares
-    assert guess_traits("mine::Softmax").numerics.is_softmax
-    assert not traits_of("mine::Softmax").numerics.is_softmax
-    assert guess_traits("mine::Blend") == OpTraits("mine::Blend")
+@pytest.mark.parametrize("name", ["FusedConvRelu", "MyLayerNorm", "Softmax", "Gelu", "GridSample", "Multinomial"])
+def test_nothing_follows_from_a_name(name):
+    """An operator of another domain has no traits, even under the very name of one of ONNX's."""
+    assert traits_of(f"mine::{name}") is NO_TRAITS
+    assert node_traits(helper.make_node(name, ["x"], ["y"], domain="mine")) is NO_TRAITS
+    assert not trait_lookup.is_random(helper.make_node(name, ["x"], ["y"], domain="mine"))
+
+
+def test_the_default_domain_has_two_names():
+    """A node may spell it out."""
+    assert node_traits(helper.make_node("Softmax", ["x"], ["y"], domain="ai.onnx")).numerics.is_softmax
 
 
 @pytest.mark.parametrize("name", sorted(trait_lookup.BROADCASTING))

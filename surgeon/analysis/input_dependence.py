@@ -6,7 +6,7 @@ the condition is computed from it.
 """
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 
 from onnx import ModelProto
@@ -16,31 +16,30 @@ from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import OP_TRAITS, guess_traits
+from surgeon.ops.traits.trait_lookup import traits_of
 
 
-def _allocating_slots(op: OpTraits) -> Iterator[int]:
-    yield from (*op.operands.counts, *op.operands.target_shape, *op.control.trip_counts, *op.indexing.coordinates)
+def _counts(op: OpTraits) -> tuple[int, ...]:
+    return (*op.operands.counts, *op.operands.target_shape, *op.control.trip_counts, *op.indexing.coordinates)
 
 
-def _deciding_slots(op: OpTraits) -> Iterator[int]:
-    yield from (*_allocating_slots(op), *op.operands.offsets, *op.operands.sequence_lengths)
-    yield from (lookup.indices for lookup in op.indexing.lookups)
-    yield from () if op.shape.axes is None else (op.shape.axes.slot,)
-    yield from (op.indexing.bounded_indices or ())[:1]
-    yield from op.operands.key_counts or ()
-    yield from () if op.indexing.boxes is None else (op.indexing.boxes,)
+@cache
+def _deciding_slots(op: OpTraits) -> frozenset[int]:
+    """The slots whose value is an index, a size, a count or a coordinate."""
+    slots = (
+        *(*_counts(op), *op.operands.offsets, *op.operands.sequence_lengths, *(op.operands.key_counts or ())),
+        *(*(lookup.indices for lookup in op.indexing.lookups), *(op.indexing.bounded_indices or ())[:1]),
+        *(None if op.shape.axes is None else op.shape.axes.slot, op.indexing.boxes),
+    )
+    return frozenset(slot for slot in slots if slot is not None)
 
 
-# By operator, the slots whose value is an index, a size, a count or a coordinate.
-_DECIDING = {op.name: frozenset(_deciding_slots(op)) for op in OP_TRAITS.values()}
-# Those that decide about memory: without operators that return a part of their input.
-_ALLOCATING = {
-    op.name: frozenset(_allocating_slots(op))
-    for op in OP_TRAITS.values()
-    if op.shape.expands
-    or not (op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices)
-}
+def _allocating_slots(op: OpTraits) -> tuple[int, ...]:
+    """The slots that decide about memory: none of an operator that returns a part of its input."""
+    is_part = op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices
+    return () if is_part and not op.shape.expands else _counts(op)
+
+
 _MAX_TRIPS = 256  # maximum trip count of a Loop with any condition
 
 
@@ -69,8 +68,8 @@ class InputDependence(Dataflow[int]):
     def equation(self, tensor: Tensor, fact: Callable[[Tensor], int]) -> int:
         (scope, name, calls), found = tensor, 0
         for node, slot in scope.uses(name):
-            op = guess_traits(node.op)
-            found |= _INDEX * (slot in _DECIDING.get(op.name, ())) | _MEMORY * (slot in _ALLOCATING.get(op.name, ()))
+            op = traits_of(node.op)
+            found |= _INDEX * (slot in _deciding_slots(op)) | _MEMORY * (slot in _allocating_slots(op))
             if op.shape.reads_only_shape:
                 continue
             for output, is_bounded in self._outputs(node, op, slot):
@@ -81,7 +80,7 @@ class InputDependence(Dataflow[int]):
             found |= fact(other)
         owner = scope.owner
         if owner is not None and name in scope.output_names:
-            control = guess_traits(owner.op).control
+            control = traits_of(owner.op).control
             if control.trip_counts and name == scope.output_names[0] and not self._is_limited(owner):
                 found |= _CONDITION
             for output in () if control.has_bodies else filter(None, owner.outputs):
@@ -107,7 +106,7 @@ class InputDependence(Dataflow[int]):
         """Whether a Loop ends after few iterations, whatever its condition is: its trip count is a small constant."""
         limits = [
             node.inputs[slot]
-            for slot in guess_traits(node.op).control.trip_counts
+            for slot in traits_of(node.op).control.trip_counts
             if slot < len(node.inputs) and node.inputs[slot]
         ]
         held = [self._index.constants.array(node.scope, name) for name in limits]
@@ -123,7 +122,7 @@ def counts(model: ModelProto) -> frozenset[str]:
 
 def _is_deciding(use: tuple[Node, int]) -> bool:
     node, slot = use
-    return slot in _DECIDING.get(guess_traits(node.op).name, ())
+    return slot in _deciding_slots(traits_of(node.op))
 
 
 def _is_remainder(op: OpTraits, slot: int) -> bool:

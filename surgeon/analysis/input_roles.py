@@ -18,8 +18,8 @@ from surgeon.analysis.dataflow import Dataflow
 from surgeon.ir.edges import Edges, Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
-from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.ops.traits.op_traits import NO_TABLE, IndexedTable, OpTraits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.shape_inference import ShapeInference
@@ -128,10 +128,12 @@ class InputRoles(Dataflow[InputRole]):
 
     def _role_of_use(self, node: Node, slot: int, calls: tuple[Node, ...]) -> InputRole:
         """The role that a node gives to the tensor in this slot."""
-        op, read = guess_traits(node.op), [Tensor(node.scope, name, calls) for name in node.inputs]
+        op, read = traits_of(node.op), [Tensor(node.scope, name, calls) for name in node.inputs]
         limits, keys, words, flags = list[IndexLimit](), list[KeyCount](), list[str](), set(_flags(node, op, slot))
         for lookup in op.indexing.lookups:
-            if slot == lookup.indices and len(read) > lookup.table and read[lookup.table].name:
+            if slot == lookup.indices and lookup.table == NO_TABLE:
+                limits.append(IndexLimit(None))
+            elif slot == lookup.indices and len(read) > lookup.table and read[lookup.table].name:
                 limits.append(self._limit(node, lookup, read[lookup.table]))
                 flags.add("lookup")
         if op.indexing.bounded_indices is not None and slot == op.indexing.bounded_indices[0]:
@@ -171,7 +173,7 @@ class InputRoles(Dataflow[InputRole]):
 
         None if no output holds the value, or none as an index.
         """
-        op = guess_traits(node.op)
+        op = traits_of(node.op)
         sign = 0 if self._index.called(node) is not None else _sign(op, slot)
         if not sign:
             return (0, ()) if slot in op.data.carried and self._index.called(node) is None else None

@@ -55,7 +55,7 @@ def is_deterministic(op: str, local: LocalFunctions) -> bool:
 @cache
 def _gives_the_same(op: str) -> bool:
     known = schema(*split_op(op), None)
-    if known is None or split_op(op)[1] in RANDOM:
+    if known is None or op in RANDOM:
         return False
     return not any(spec.type in GRAPHS for spec in known.attributes.values())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
 ELEMENT = 16  # cost of one elementwise output element, in multiplications of a matrix product
@@ -49,7 +49,7 @@ def node_costs(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent
     domain, op = split_op(name)
     has_kernel = schema(domain, op, None) is not None
     yield from (CostTerm(made, counts=ELEMENT if has_kernel else INTERPRETED) for made in makes if made is not None)
-    known = guess_traits(name)
+    known = traits_of(name)
     weight = known.products.weight_slot or (known.products.factors or (0, 1))[1]
     made, first, second = (*makes, None)[0], (*reads, None)[0], (*reads[weight : weight + 1], None)[0]
     if made is None or first is None or second is None:

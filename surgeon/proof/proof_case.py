@@ -7,13 +7,14 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_helper
 
 from surgeon.ir.scope import qualified_name
-from surgeon.ops.traits.trait_lookup import guess_node_traits, random_among, shape_only_inputs
+from surgeon.ops.traits.trait_lookup import node_traits, op_of, random_among, shape_only_inputs
 from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
@@ -201,9 +202,11 @@ class ProofCase:
 
     @property
     def ops(self) -> frozenset[str]:
-        """The operators of both sides."""
+        """The operators of both sides, and those inside of the functions that they call."""
         models = (self.models.before, self.models.after)
-        return frozenset(qualified_name(node.domain, node.op_type) for model in models for node in model.graph.node)
+        functions = [function for model in models for function in model.functions]
+        nodes = chain(*(model.graph.node for model in models), *(function.node for function in functions))
+        return frozenset(map(op_of, nodes)) - {qualified_name(one.domain, one.name) for one in functions}
 
     def with_sizes(self) -> "ProofCase":
         """The same with models that state their fixed sizes; the same object where they are stated already."""
@@ -261,7 +264,7 @@ class ProofCase:
 
 
 def _squares(node: NodeProto) -> bool:
-    known = guess_node_traits(node)
+    known = node_traits(node)
     is_product = known.algebra.family == "product" and known.algebra.signs == (1, 1)
     return known.numerics.squares or (is_product and bool(node.input[0] == node.input[1]))
 
@@ -269,11 +272,11 @@ def _squares(node: NodeProto) -> bool:
 def _divides(model: ModelProto) -> bool:
     """Whether a node divides by a tensor that may hold 0 or -1, or a computed tensor, which may have overflowed."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    made = {name for node in model.graph.node if not guess_node_traits(node).dtype.is_cast for name in node.output}
+    made = {name for node in model.graph.node if not node_traits(node).dtype.is_cast for name in node.output}
     return any(
         node.input[slot] not in constants
         or np.isin(numpy_helper.to_array(constants[node.input[slot]]), (0, -1)).any()
         or not made.isdisjoint(node.input)
         for node in model.graph.node
-        for slot in guess_node_traits(node).algebra.divisors
+        for slot in node_traits(node).algebra.divisors
     )

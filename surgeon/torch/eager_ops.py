@@ -9,6 +9,7 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.ops.torch_fallbacks import ATEN_DOMAIN, FALLBACK
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema, parse
+from surgeon.ops.traits.declared_traits import declared_traits
 from surgeon.runtime.implementations.implementation import register_trusted
 from surgeon.torch.placeholders.class_operators import call_signature
 from surgeon.torch.placeholders.placeholder import OperatorLike, placeholder
@@ -17,7 +18,15 @@ from surgeon.torch.tensor_conversion import tensor_leaves, to_numpy, to_tensor, 
 Function = Callable[..., Any]
 
 
-def implement(op: OperatorLike, name: str | None = None) -> Function:
+def implement(
+    op: OperatorLike,
+    name: str | None = None,
+    *,
+    indices: Sequence[int] | None = None,
+    counts: Sequence[int] | None = None,
+    random: bool | None = None,
+    like: str | None = None,
+) -> Function:
     """Let torch compute the nodes of a placeholder, wherever no runtime does: in proofs of sites, and in `compare`.
 
     A node's inputs are the operator's tensors in the order of its schema, its attributes all else by name, as
@@ -30,12 +39,17 @@ def implement(op: OperatorLike, name: str | None = None) -> Function:
             autograd.Function.
         name: `domain::Name` of the nodes, by default that of the operator; give the name that the placeholder was
             exported by.
+        indices: positions of the nodes' inputs that hold indices, as `surgeon.implements` declares them.
+        counts: positions of the inputs that hold counts, steps or sizes.
+        random: whether it draws random numbers.
+        like: an operator that has the same inputs and attributes with the same meaning.
 
     Returns:
         The function: numpy arrays and attributes in, numpy arrays out.
 
     Raises:
-        UsageError: an operator that torch does not have, or a module class: its weights are a module's.
+        UsageError: an operator that torch does not have, or a module class: its weights are a module's; wrong
+            positions, or an unknown operator in `like`.
 
     Examples:
         >>> import numpy as np, surgeon.torch
@@ -44,8 +58,9 @@ def implement(op: OperatorLike, name: str | None = None) -> Function:
         [0.0, 2.0]
     """
     found = placeholder(op, name)
+    traits = declared_traits(found.name, None, indices=indices, counts=counts, random=random, like=like)
     if found.is_function:
-        return register_trusted(found.name, _of_function(op, found.op)).function
+        return register_trusted(found.name, _of_function(op, found.op), traits).function
     if found.cls is not None:
         raise UsageError(
             f"{op.__name__} is a module class, whose weights no node knows; decorate a function with "
@@ -69,12 +84,12 @@ def implement(op: OperatorLike, name: str | None = None) -> Function:
         return arrays[0] if len(arrays) == 1 else arrays
 
     run.__name__ = run.__qualname__ = found.op
-    register_trusted(found.name, run)
+    register_trusted(found.name, run, traits)
     plain = str(found.ops[0]._schema.name)
     namespace, _, base = plain.partition("::")
     _by_operator[base] = run
     register_trusted(f"{ATEN_DOMAIN}::{FALLBACK}", _fallback)
-    register_trusted(f"{ATEN_DOMAIN}::{base}" if namespace == "aten" else plain, run)
+    register_trusted(f"{ATEN_DOMAIN}::{base}" if namespace == "aten" else plain, run, traits)
     return run
 
 

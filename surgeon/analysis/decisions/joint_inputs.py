@@ -12,7 +12,7 @@ from surgeon.ir.edges import Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.traits.dtype_traits import DISCONTINUOUS, UNBOUNDED_SUMS
-from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.tensor_types import FLOATS
 
 JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
@@ -39,7 +39,7 @@ def has_exact_joint_decision(index: Index) -> bool:
 def _decided(scope: Scope) -> Iterator[str]:
     """The tensors on which nodes decide."""
     for node in scope.nodes:
-        op = guess_traits(node.op)
+        op = traits_of(node.op)
         leaps = (
             op.name in DISCONTINUOUS
             or op.numerics.rounding_scale_slot is not None
@@ -94,7 +94,7 @@ class _ExactSteps(Dataflow[_Dependence]):
             return _Dependence(self._fed.get(tensor.name) in FLOATS and not is_constant)
         given = [fact(Tensor(self._scope, name)) for name in reads]
         is_fed = any(one.is_fed for one in given) or any(item.HasField("g") for item in node.proto.attribute)
-        if guess_traits(node.op).shape.reads_only_shape or not is_fed:
+        if traits_of(node.op).shape.reads_only_shape or not is_fed:
             return _Dependence()
         way = self._combination(node, reads)
         joins = way == "joins" or any(one.joins for one in given)
@@ -105,7 +105,7 @@ class _ExactSteps(Dataflow[_Dependence]):
 
     def _combination(self, node: Node, reads: list[str]) -> Literal["joins", "goes"] | None:
         """How a node combines its inputs: "joins" several, "goes" on exactly, or None with rounding."""
-        op, free = guess_traits(node.op), [read for read in reads if not self._is_constant(read)]
+        op, free = traits_of(node.op), [read for read in reads if not self._is_constant(read)]
         if op.name in UNBOUNDED_SUMS:
             return "joins"
         is_product = (op.products.kind == "matmul" and op.products.factors is not None) or op.products.kind == "conv"

@@ -3,7 +3,7 @@
 from surgeon.analysis.decisions.thresholds import columns, input_dtypes, unknown_inputs
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.tensor_types import FLOATS
 
 TIED = (-1.0, 0.5, 2.0)
@@ -21,7 +21,7 @@ def has_exact_ties(index: Index) -> bool:
     for scope in index.scopes:
         dtypes = input_dtypes(scope)
         for node in scope.nodes:
-            op = guess_traits(node.op)
+            op = traits_of(node.op)
             if not (op.numerics.is_argsort_like or op.algebra.compares):
                 continue
             free = [node.inputs[slot] for slot in unknown_inputs(node) if node.inputs[slot]]
@@ -50,7 +50,7 @@ def _start(scope: Scope, tensor: str, *, exact: bool) -> str:
 
 
 def _before(node: Node, *, exact: bool) -> str | None:
-    op = guess_traits(node.op)
+    op = traits_of(node.op)
     free = [slot for slot in unknown_inputs(node) if node.inputs[slot]]
     if len(free) != 1 or node.outputs[0] == "":
         return None

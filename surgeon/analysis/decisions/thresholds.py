@@ -10,7 +10,7 @@ from surgeon.analysis.decisions.threshold_solver import ArithmeticStep, Threshol
 from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name
-from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 from surgeon.shapes.tensor_types import FLOATS
 
@@ -100,7 +100,7 @@ def _trace_back(
 
 def _before(node: Node) -> Iterator[tuple[str, ArithmeticStep | None]]:
     """The tensors that a node moves, or combines only with constants, and how."""
-    op, reads, free = guess_traits(node.op), node.inputs, unknown_inputs(node)
+    op, reads, free = traits_of(node.op), node.inputs, unknown_inputs(node)
     if op.algebra.family and len(free) == 1 and len(reads) == len(op.algebra.signs):
         (slot,) = free
         others = [at for at in range(len(reads)) if at != slot]
@@ -142,11 +142,11 @@ def sizes_of(index: Index) -> tuple[list[int], list[int]]:
     for scope in index.scopes:
         for tensor, wanted in islice(_compared(scope), _MAX_DECIDERS):
             for start, steps, _ in _trace_back(scope, tensor):
-                if (maker := scope.producers.get(start)) is not None and guess_traits(maker.op).shape.returns_sizes:
+                if (maker := scope.producers.get(start)) is not None and traits_of(maker.op).shape.returns_sizes:
                     values = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
                     compared.update((int(number), None) for number in values if number.is_integer())
         for node in scope.nodes:
-            axes = guess_traits(node.op).shape.axes
+            axes = traits_of(node.op).shape.axes
             for name in node.inputs[1:3] if axes is not None and axes.in_order else ():
                 reached.update((abs(int(number)), None) for number in numbers(scope, name, _MAX_COLUMNS))
     return list(compared), list(reached)
@@ -201,13 +201,13 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
 
 def _copies(node: Node) -> bool:
     """Whether a node returns the elements of its first input, in whatever dtype or order."""
-    op = guess_traits(node.op)
+    op = traits_of(node.op)
     return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
 
 def _constant_outputs(node: Node) -> Iterator[TensorProto]:
     """The constant tensor that a node without inputs, or with only a shape input, returns."""
-    if not node.inputs or guess_traits(node.op).shape.expands:
+    if not node.inputs or traits_of(node.op).shape.expands:
         yield from (tensor for item in node.proto.attribute if (tensor := _attribute_tensor(item)) is not None)
 
 
@@ -229,7 +229,7 @@ def _deciding(scope: Scope) -> Iterator[tuple[str, list[float], Sequence[Arithme
 def _compared(scope: Scope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare or clip, and with which numbers."""
     for node in scope.nodes:
-        op = guess_traits(node.op)
+        op = traits_of(node.op)
         is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.inputs) > 1
         for slot, name in enumerate(node.inputs if op.algebra.compares or is_bounded else ()):
             tensor, other = constant_source(scope, name), node.inputs[1 - slot if op.algebra.compares else 0]
@@ -250,7 +250,7 @@ def _compared_attributes(scope: Scope) -> Iterator[tuple[str, list[float]]]:
 def _rounded(scope: Scope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors that nodes round to integers, integers and halves near zero, and the arithmetic before."""
     for node in scope.nodes:
-        op = guess_traits(node.op)
+        op = traits_of(node.op)
         slot = op.numerics.rounding_scale_slot
         if slot is not None and (slot == 0 or len(columns(node, slot))):
             scale = ArithmeticStep("product", other=columns(node, slot), constant_sign=-1)
@@ -270,7 +270,7 @@ def _attribute_literals(node: NodeProto, item: AttributeProto) -> Iterator[np.nd
 
 def _attribute_numbers(name: str, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that a node of an op may compare with."""
-    op, is_of_trees = guess_traits(name), name.startswith("ai.onnx.ml::")
+    op, is_of_trees = traits_of(name), name.startswith("ai.onnx.ml::")
     has_shape = op.shape.same_type_as_input or op.shape.same_shape_as_input
     is_elementwise = has_shape and op.numerics.norm_axis is None and not op.numerics.accumulates
     if item.type == AttributeProto.FLOAT and (is_elementwise or is_of_trees):

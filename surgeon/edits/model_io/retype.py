@@ -12,7 +12,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import dtype_name, type_string
 from surgeon.ops.schemas.op_schema import normalize_domain
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import imports_of, names_read, node_label, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
@@ -168,4 +168,4 @@ def _computes_the_same(node: NodeProto, place: int, old: int, new: int, versions
         return False
     to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
     holds_more = not np.can_cast(to, back, "safe")
-    return not holds_more or found.allowed(formal) <= INDICES or guess_node_traits(node).shape.reads_only_shape
+    return not holds_more or found.allowed(formal) <= INDICES or node_traits(node).shape.reads_only_shape

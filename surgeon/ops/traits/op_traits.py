@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 EVERY = range(2**31 - 1)
 """The slots of an operator whose inputs all are alike, however many there are."""
+NO_TABLE = EVERY.stop
+"""The slot of a table that is not an input."""
 Slots = Collection[int]
 
 

@@ -1,16 +1,17 @@
 """Look up the traits of an operator by name, or the names of all operators with a trait.
 
-Names are those of `Node.op`: with the domain, but for ONNX's own.  An operator without a record has `NO_TRAITS`.
+Names are those of `Node.op`: with the domain, but for ONNX's own.  Traits are those of a record, or declared by the
+user; nothing follows from a name.  Any other operator has `NO_TRAITS`: its inputs may be any numbers, its elements may
+move, and it may err by no more than its dtype rounds.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import Any, cast
 
 from onnx import ModelProto, NodeProto
 
+from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.op_traits import GROUP_OF, NO_TRAITS, IndexedTable, OpTraits
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 from surgeon.ops.traversal import all_nodes, node_label
@@ -81,10 +82,8 @@ ADDITIONS = ops_with("family", "sum") & ops_with("signs", (1, 1))
 SUBTRACTIONS = ops_with("family", "sum") & ops_with("signs", (1, -1))
 MULTIPLICATIONS = ops_with("family", "product") & ops_with("signs", (1, 1))
 
-ALWAYS_RANDOM = frozenset([name.rpartition("::")[2] for name in ops_with("random", "always")])
-"""The operators that draw random numbers in every run, without their domains."""
-RANDOM = frozenset([name.rpartition("::")[2] for name in ops_with("random")])
-"""Those, and the operators that draw in training mode."""
+RANDOM = ops_with("random")
+"""Those that draw random numbers in every run or in training mode."""
 
 TRAINING_HELP = "export the model after model.eval()"
 """The advice for a model in training mode."""
@@ -92,15 +91,17 @@ TRAINING_HELP = "export the model after model.eval()"
 
 def is_random(node: NodeProto) -> bool:
     """Whether a node may draw random numbers; Dropout does only with an input for training mode."""
-    slot = guess_node_traits(node).control.training_slot
-    return node.op_type in ALWAYS_RANDOM or (slot is not None and any(node.input[slot : slot + 1]))
+    control = node_traits(node).control
+    slot = control.training_slot
+    return control.random == "always" or (slot is not None and any(node.input[slot : slot + 1]))
 
 
 def random_among(nodes: Iterable[NodeProto]) -> str:
     """Name the first random node among these in parentheses, as the likely cause of results that differ."""
     for node in nodes:
         if is_random(node):
-            of_training = f" in training: {TRAINING_HELP}" if node.op_type not in ALWAYS_RANDOM else ""
+            is_training = node_traits(node).control.random == "training"
+            of_training = f" in training: {TRAINING_HELP}" if is_training else ""
             return f" ({node.op_type} {node_label(node)!r} is random{of_training})"
     return ""
 
@@ -108,54 +109,47 @@ def random_among(nodes: Iterable[NodeProto]) -> str:
 def shape_only_inputs(*models: ModelProto) -> set[str]:
     """The tensors of which the nodes of these models read the shape, and nothing else."""
     nodes = [node for model in models for node in all_nodes(model.graph.node)]
-    measured = {node.input[0] for node in nodes if guess_node_traits(node).shape.reads_only_shape and node.input}
-    read = {name for node in nodes for name in node.input[guess_node_traits(node).shape.reads_only_shape :]}
+    measured = {node.input[0] for node in nodes if node_traits(node).shape.reads_only_shape and node.input}
+    read = {name for node in nodes for name in node.input[node_traits(node).shape.reads_only_shape :]}
     return measured - read
 
 
+_declared: dict[str, OpTraits] = {}  # what users declare, until they declare something else
+
+
+def declare(name: str, traits: OpTraits | None) -> None:
+    """Set the traits that a user declares of an operator; None withdraws them."""
+    _declared.pop(name, None)
+    _declared.update({} if traits is None else {name: traits})
+
+
+def all_declared() -> dict[str, OpTraits]:
+    """All traits that users declare, by operator."""
+    return dict(_declared)
+
+
+def replace_declared(traits: Mapping[str, OpTraits]) -> None:
+    """Replace all traits that users declare, as in a process that works for another."""
+    _declared.clear()
+    _declared.update(traits)
+
+
+def has_traits(name: str) -> bool:
+    """Whether an operator has a record, or declared traits."""
+    return name in _declared or name in OP_TRAITS
+
+
 def traits_of(name: str) -> OpTraits:
-    """The traits of an operator by its qualified name."""
-    return OP_TRAITS.get(name, NO_TRAITS)
+    """The traits of an operator by its qualified name: declared by the user, or recorded here."""
+    return _declared.get(name) or OP_TRAITS.get(name, NO_TRAITS)
 
 
-@cache
-def guess_traits(name: str) -> OpTraits:
-    """The likely traits of an operator, for uses where a wrong guess costs little, such as generated inputs.
-
-    An operator without a record gets that of the same name in another domain, or traits by its name: FusedConvRelu
-    is taken for a convolution.
-    """
-    found = OP_TRAITS.get(name)
-    bare = name.rpartition("::")[2]
-    if found is None:
-        found = next((item for item in OP_TRAITS.values() if item.name.rpartition("::")[2] == bare), None)
-    return _by_name(name, bare) if found is None else found
+def op_of(node: NodeProto) -> str:
+    """The qualified name of a node's operator."""
+    domain = normalize_domain(node.domain)
+    return f"{domain}::{node.op_type}" if domain else node.op_type
 
 
-def guess_node_traits(node: NodeProto) -> OpTraits:
-    """The likely traits of a node's operator."""
-    return guess_traits(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
-
-
-def _by_name(name: str, bare: str) -> OpTraits:
-    found = NO_TRAITS._replace(name=name)
-    for regex, fields in _NAME_PATTERNS.items():
-        if re.search(regex, bare):
-            found = found.having(**fields)
-    return found
-
-
-_NAME_PATTERNS: Mapping[str, Mapping[str, object]] = {
-    "MatMul|Gemm": {"kind": "matmul"},
-    "Einsum": {"kind": "einsum"},
-    "LSTM|GRU|RNN": {"kind": "rnn"},
-    "[Cc]onv": {"kind": "conv", "weight_slot": 1, "slides_window": True},
-    "ConvTranspose": {"kind": "conv_transpose", "weight_slot": 1, "slides_window": True},
-    "Attention": {"kind": "attention"},
-    "eform": {"reads_coordinates": True},
-    "Norm": {"accumulates": True, "squares": True},
-    "Reduce|Softmax|Pool|CumSum": {"accumulates": True},
-    "Rotary|ReduceM|MaxPool": {"is_max_like": True},
-}
-for _fields in _NAME_PATTERNS.values():
-    NO_TRAITS.having(**_fields)  # a misspelt field fails at import
+def node_traits(node: NodeProto) -> OpTraits:
+    """The traits of a node's operator."""
+    return traits_of(op_of(node))

@@ -156,7 +156,7 @@ _REDUCTIONS = (
     one("GlobalLpPool", accumulates=True, never_negative=True),
     one("LpPool", accumulates=True, slides_window=True, never_negative=True),
     one("MaxPool", is_max_like=True, exact=True, later_outputs_are_indices=True, slides_window=True),
-    one("GlobalMaxPool", is_max_like=True, exact=True),
+    *each("GlobalMaxPool MaxRoiPool", is_max_like=True, exact=True),
 )  # fmt: skip
 _PRODUCTS = (
     one("MatMul", one_type=True, kind="matmul", factors=(0, 1), square_matrices=(1,), foldable=True),
@@ -207,6 +207,9 @@ _MICROSOFT = (
     one("DequantizeLinear", same_shape_as_input=True, quantization="to floats"),
     one("Trilu", same_type_as_input=True, nearly_copies_elements=(0,), exact=True, offsets=(1,)),
     one("GatherND", copies_elements=(0,), lookups=(IndexedTable(1, 0, by_tuples=True),)),
+    one("Pad", nearly_copies_elements=(0,), exact=True, expands=True, counts=(1,)),
+    one("Range", exact=True, expands=True, counts=(0, 1, 2), offsets=(0,)),
+    one("Unique", later_outputs_are_indices=True),
     one("GatherBlockQuantized", lookups=(IndexedTable(1, 0, "gather_axis"),)),
     one("Sampling", random="always"),
     *each("BiasDropout BitmaskBiasDropout", random="training", training_slot=4),
@@ -215,6 +218,7 @@ _MICROSOFT = (
     one("SkipGroupNorm", accumulates=True, squares=True),
     one("SkipLayerNormalization", norm_axis=-1, accumulates=True, squares=True, last_axis_vectors=(2, 3, 4)),
     one("SkipSimplifiedLayerNormalization", norm_axis=-1, accumulates=True, squares=True, last_axis_vectors=(2, 3)),
+    *each("BranchwiseRMSNorm GatedRMSNorm QEmbedLayerNormalization", accumulates=True, squares=True),
     one("EmbedLayerNormalization", accumulates=True, squares=True, masks=(7,),
         lookups=(IndexedTable(0, 2), IndexedTable(1, 4), IndexedTable(8, 3))),
     one("QLinearAveragePool", accumulates=True, slides_window=True),
@@ -224,21 +228,27 @@ _MICROSOFT = (
     one("DynamicQuantizeMatMul", kind="matmul", factors=(0, 1), square_matrices=(1,), per_column=(2, 3), bias_slot=4),
     one("MatMulIntegerToFloat", kind="matmul", factors=(0, 1), square_matrices=(1,), scalars=(2, 3, 4, 5),
         per_column=(3, 5), bias_slot=6),
-    *each("FusedGemm GemmFastGelu GemmFloat8", kind="matmul", factors=(0, 1)),
+    *each("FusedGemm GemmFastGelu GemmFloat8 MatMulInteger16 SparseToDenseMatMul", kind="matmul", factors=(0, 1)),
     *each("MatMulNBits MatMulBnb4 MatMulFpQ4", kind="matmul"),
     one("QGemm", kind="matmul", factors=(0, 3)),
-    *each("FusedConv NhwcConv NhwcFusedConv", kind="conv", weight_slot=1, slides_window=True),
+    *each("CausalConvWithState FusedConv NhwcConv NhwcFusedConv VarlenCausalConvWithState WordConvEmbedding",
+          kind="conv", weight_slot=1, slides_window=True),
+    one("ConvTransposeWithDynamicPads", kind="conv_transpose", weight_slot=1, slides_window=True),
+    *each("AttnLSTM DynamicQuantizeLSTM", kind="rnn", weight_slot=1, sequence_lengths=(4,)),
     one("QLinearConv", kind="conv", weight_slot=3, slides_window=True),
     one("Attention", kind="attention", masks=(3,), logits=(5,), sequence_lengths=(6,)),
+    *each("DecoderMaskedMultiHeadAttention LinearAttention QAttention SparseAttention", kind="attention"),
     one("MultiHeadAttention", kind="attention", attention_inputs=AttentionInputs(1, 2, 6, 7), masks=(4,), logits=(5,)),
     one("GroupQueryAttention", kind="attention", attention_inputs=AttentionInputs(1, 2, 3, 4), logits=(10,),
         key_counts=(5, 6), lookups=(IndexedTable(9, 7),)),
-    one("RotaryEmbedding", same_type_as_input=True, is_max_like=True, lookups=(IndexedTable(1, 2),)),
+    *each("MRotaryEmbedding RotaryEmbedding", same_type_as_input=True, is_max_like=True,
+          lookups=(IndexedTable(1, 2),)),
     one("GridSample", reads_coordinates=True),
 )  # fmt: skip
 _ML = (
     one("LabelEncoder", string_attributes=("keys_strings", "classes_strings")),
     *each("CategoryMapper OneHotEncoder", string_attributes=("cats_strings",)),
+    one("Normalizer", accumulates=True, squares=True),
 )  # fmt: skip
 _PLUGINS = (
     *each("custom::deform_conv2d torchvision::deform_conv2d", kind="conv", weight_slot=1, reads_coordinates=True),
@@ -250,6 +260,14 @@ _PLUGINS = (
     one("trt.plugins::InstanceNormalization_TRT", same_type_as_input=True, norm_axis=2, accumulates=True, squares=True),
     one("trt.plugins::ScatterElements", same_type_as_input=True, nearly_copies_elements=(0, 2), exact=True,
         lookups=(IndexedTable(1, 0, "axis", by_element=True),)),
+    one("trt.plugins::ScatterND", same_type_as_input=True, nearly_copies_elements=(0, 2), exact=True,
+        lookups=(IndexedTable(1, 0, by_tuples=True),)),
+    *each("trt.plugins::GroupNorm trt.plugins::LayerNorm", same_type_as_input=True, accumulates=True, squares=True),
+    *each("trt.plugins::CustomEmbLayerNormPluginDynamic trt.plugins::CustomSkipLayerNormPluginDynamic "
+          "trt.plugins::Normalize_TRT", accumulates=True, squares=True),
+    one("trt.plugins::MultiscaleDeformableAttnPlugin_TRT", reads_coordinates=True),
+    *each("mmcv::MMCVMultiScaleDeformableAttention mmdeploy::MMCVMultiScaleDeformableAttention", kind="attention",
+          reads_coordinates=True),
     one("trt.plugins::ROIAlign_TRT", reads_coordinates=True, boxes=1, lookups=(IndexedTable(2, 0),)),
 )  # fmt: skip
 

@@ -70,12 +70,23 @@ class RuleClaims:
             self._report_phase("prove")
         with self.checks.timer.phase("prove"):
             prove_sites(self.run, before.runnable, self.checks.options)
+        self._report_undeclared()
         failed = [site for site in self.run.sites if site.outcome == "failed"]
         unproved = [site for site in self.run.sites if site.outcome == "unproved" and self.checks.require_proof]
         for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
             for site in sites:
                 site.undone = why
         return Failure("sites are not proved", sites=[*failed, *unproved]) if failed or unproved else None
+
+    def _report_undeclared(self) -> None:
+        """Say once of which operators at proved, failed or unproved sites no traits are declared."""
+        from surgeon.runtime.sessions.unknown_ops import undeclared_hint
+
+        steps = [step for site in self.run.sites for step in site.steps]
+        ops = [node.op for step in steps for node in (*step.removed, *step.orphans, *step.added)]
+        hint = undeclared_hint(ops, self.checks.options.custom_ops)
+        if hint and hint not in self.report.next_steps:
+            self.report.next_steps += (hint,)
 
     def _less(self, failure: Failure, draft: ModelDraft) -> Claim | None:
         """The claim without the sites to blame; None if the whole model is wrong and no sites are to blame."""

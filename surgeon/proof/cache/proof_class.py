@@ -17,7 +17,7 @@ from surgeon.analysis.decisions.thresholds import edges_of
 from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ir.index import Index
 from surgeon.ops.schemas.attribute_values import AT_REST
-from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
+from surgeon.ops.traits.trait_lookup import node_traits, traits_of
 from surgeon.ops.traversal import GRAPHS
 from surgeon.proof.proof_case import CaseInput, ProofCase
 from surgeon.proof.region.literals import MAX_UNREDUCED_DIM
@@ -71,7 +71,7 @@ class _Classifier:
     """
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
-        self._moves_windows = any(guess_traits(op).products.slides_window for op in ops)
+        self._moves_windows = any(traits_of(op).products.slides_window for op in ops)
         self._exact_numbers = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
@@ -127,7 +127,7 @@ class _Classifier:
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attributes(self, node: NodeProto) -> Hashable:
-        moves_windows = guess_node_traits(node).products.slides_window
+        moves_windows = node_traits(node).products.slides_window
         return tuple(sorted((item.name, self._attribute(item, moves_windows)) for item in node.attribute))
 
     def _attribute(self, item: AttributeProto, moves_windows: bool) -> str:

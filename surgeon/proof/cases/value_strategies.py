@@ -6,7 +6,7 @@ import numpy as np
 from onnx import GraphProto
 
 from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
+from surgeon.ops.traits.trait_lookup import node_traits, traits_of
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.proof_case import ProofCase
 from surgeon.runtime.inputs.fractional_values import OF_NAN
@@ -109,7 +109,7 @@ def kinds_at_other_sizes(
 
 
 def _some(ops: Iterable[str], is_so: Callable[[OpTraits], object]) -> bool:
-    return any(is_so(guess_traits(op)) for op in ops)
+    return any(is_so(traits_of(op)) for op in ops)
 
 
 def chooses(ops: Iterable[str]) -> bool:
@@ -148,7 +148,7 @@ def adds_nothing(assignment: DimAssignment, ops: Iterable[str]) -> bool:
 
 def products_of(graph: GraphProto) -> list[str]:
     """The tensors of a graph that are matrix products, without those in bodies."""
-    known = ((node, guess_node_traits(node)) for node in graph.node)
+    known = ((node, node_traits(node)) for node in graph.node)
     return [name for node, op in known if op.products.kind in ("matmul", "einsum") for name in node.output]
 
 

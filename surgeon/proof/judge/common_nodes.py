@@ -8,7 +8,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ir.structure import Structure
 from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
+from surgeon.ops.traits.trait_lookup import node_traits, traits_of
 from surgeon.ops.traversal import bytes_without, nodes_of
 from surgeon.proof.proof_case import RegionModels
 
@@ -19,14 +19,14 @@ def have_common_nodes(sides: RegionModels, is_selected: Callable[[OpTraits], boo
     Nodes inside of bodies and functions do not count as common.
     """
     models = (sides.before, sides.after)
-    if not any(is_selected(guess_node_traits(node)) for model in models for node in nodes_of(model)):
+    if not any(is_selected(node_traits(node)) for model in models for node in nodes_of(model)):
         return True
     structure = Structure()
     found: list[set[int]] = []
     for model in models:
         numbers = computations(model, structure)
-        selected = [number for node, number in numbers.items() if is_selected(guess_traits(node.op))]
-        if len(selected) < sum(is_selected(guess_node_traits(node)) for node in nodes_of(model)):
+        selected = [number for node, number in numbers.items() if is_selected(traits_of(node.op))]
+        if len(selected) < sum(is_selected(node_traits(node)) for node in nodes_of(model)):
             return False
         found.append(set(selected))
     return found[0] == found[1]

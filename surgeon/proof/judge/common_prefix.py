@@ -14,7 +14,7 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from surgeon.ir.structure import Structure
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import subgraphs
 from surgeon.proof.judge.common_nodes import computations
 from surgeon.proof.proof_case import RegionModels
@@ -134,12 +134,12 @@ def _dtypes(model: ModelProto) -> dict[str, int]:
 
 
 def _rounds(node: NodeProto) -> bool:
-    op = guess_node_traits(node)
+    op = node_traits(node)
     return not (op.numerics.exact or op.data.copies_elements)
 
 
 def _decides(node: NodeProto) -> bool:
     """Whether a node produces integers or booleans from floats, or picks among floats."""
-    op = guess_node_traits(node)
+    op = node_traits(node)
     is_cast = op.dtype.is_cast and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
     return op.numerics.rounding_scale_slot is not None or op.algebra.compares or op.numerics.is_argsort_like or is_cast

@@ -7,7 +7,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 from onnx.numpy_helper import to_array
 
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.value_strategies import kind_name, products_of
 from surgeon.proof.proof_case import ProofCase
@@ -54,7 +54,7 @@ def reach_fill(
 
     graph = case.models.before.graph
     given = {tensor.name: to_array(tensor) for tensor in graph.initializer}
-    nodes = [node for node in graph.node if guess_node_traits(node).control.selectors or _adds(node)]
+    nodes = [node for node in graph.node if node_traits(node).control.selectors or _adds(node)]
     inner = {name for node in graph.node for name in node.output if name}
     read = dict.fromkeys(name for node in nodes for name in (*node.output, *node.input) if name in inner)
     if not read:
@@ -74,12 +74,12 @@ def reach_fill(
 
 def _adds(node: NodeProto) -> bool:
     """Whether a node adds or subtracts two tensors."""
-    return guess_node_traits(node).algebra.family == "sum" and len(node.input) == 2
+    return node_traits(node).algebra.family == "sum" and len(node.input) == 2
 
 
 def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]:
     """Each constant of one finite negative number from which a node chooses elements."""
-    for slot in guess_node_traits(node).data.copies_elements:
+    for slot in node_traits(node).data.copies_elements:
         values = np.unique(given.get(node.input[slot], np.zeros(0)))
         if values.size == 1 and -np.inf < values[0] < 0:
             yield float(values[0])
@@ -92,7 +92,7 @@ def _added(node: NodeProto, known: Mapping[str, np.ndarray]) -> Iterator[float]:
     """
     if not all(name in known for name in node.input):
         return
-    for slot, sign in enumerate(guess_node_traits(node).algebra.signs):
+    for slot, sign in enumerate(node_traits(node).algebra.signs):
         low, kept = known[node.input[slot]] * sign, known[node.input[1 - slot]]
         values = np.unique(low[low != 0])
         if values.size == 1 and -np.inf < values[0] < 0 and not np.where(low != 0, kept, 0).any():
@@ -118,7 +118,7 @@ def cannot_be_empty(case: ProofCase, assignment: DimAssignment | None, name: str
     if assignment is None or all(assignment.size(size) for size in inner):
         return False
     fixed = {tensor.name for tensor in graph.initializer}
-    shaped = (node for node in graph.node if node.name == name and guess_node_traits(node).shape.is_reshape)
+    shaped = (node for node in graph.node if node.name == name and node_traits(node).shape.is_reshape)
     return any(not fixed.isdisjoint(node.input[1:]) for node in shaped)
 
 

@@ -16,7 +16,7 @@ from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, reg
 from surgeon.file.model import Model
 from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.index import Index
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of, uses_float16
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import InputSpec
@@ -92,7 +92,7 @@ class DistinguishingInputs:
         branch_sizes = [size for size in sizes if _MIN_SIZE <= size <= _MAX_SIZE][:_MAX_SIZES]
         words = [word for model in models for word in vocabulary(model)]
         picks = any(
-            guess_node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
+            node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
         )
         return cls(
             floats,
@@ -324,7 +324,7 @@ def looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
     stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
     for holder in graphs_and_functions(model.skeleton):
         for node in holder.node:
-            for lookup in guess_node_traits(node).indexing.lookups:
+            for lookup in node_traits(node).indexing.lookups:
                 name = node.input[lookup.table] if lookup.table < len(node.input) else ""
                 tensor = stored.pop(name, None)
                 if tensor is not None:

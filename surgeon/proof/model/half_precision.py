@@ -2,7 +2,7 @@
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import nodes_of, subgraphs
 
 _HALVES = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16}  # the coarser one first
@@ -27,7 +27,7 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
     for node in graph.node:
         if any(item.t.data_type == dtype for item in node.attribute if item.HasField("t")):
             half.update(node.output)
-        traits, slots = guess_node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
+        traits, slots = node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
         if any(subgraphs(node)) and half:
             return True  # bodies are not followed
         if not slots or traits.dtype.is_cast or traits.shape.reads_only_shape:
@@ -40,6 +40,6 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
 
 def _casts_to(node: NodeProto, dtype: int) -> bool:
     """Whether a node casts to a dtype."""
-    return guess_node_traits(node).dtype.is_cast and any(
+    return node_traits(node).dtype.is_cast and any(
         item.name == "to" and item.i == dtype for item in node.attribute
     )

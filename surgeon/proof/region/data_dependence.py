@@ -62,4 +62,4 @@ class DataDependence:
         """Whether a node can be part of the models of a region: known, not random, and without bodies."""
         domain, op = split_op(node.op)
         known = schema(domain, op, None)
-        return known is not None and op not in RANDOM.difference(TRANSPARENT) and not self._origin.bodies(node)
+        return known is not None and node.op not in RANDOM.difference(TRANSPARENT) and not self._origin.bodies(node)

@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import guess_traits, traits_of
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.ops.traversal import GRAPHS, FunctionKey, all_nodes, attribute_graphs, called_function_key, names_read
 from surgeon.proof.node_cost import CostTerm, node_costs
 from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, Reduction, RegionModels, Shape
@@ -88,7 +88,7 @@ def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoP
 
 def _looked_up(cut: RegionSlice) -> Iterator[tuple[Scope, str]]:
     for node in (*cut.prefix, *cut.before):
-        for lookup in guess_traits(node.op).indexing.lookups:
+        for lookup in traits_of(node.op).indexing.lookups:
             yield from ((node.scope, table) for table in node.inputs[lookup.table : lookup.table + 1] if table)
 
 
@@ -226,9 +226,9 @@ def reductions(cut: RegionSlice) -> Iterator[Reduction]:
 
 def picks_by_products(cut: RegionSlice) -> bool:
     """Whether the original nodes take a softmax, and multiply two computed matrices: scores of attention."""
-    if any(guess_traits(node.op).products.kind == "attention" for node in cut.before):
+    if any(traits_of(node.op).products.kind == "attention" for node in cut.before):
         return True
-    return any(guess_traits(node.op).numerics.is_softmax for node in cut.before) and any(
+    return any(traits_of(node.op).numerics.is_softmax for node in cut.before) and any(
         map(partial(_computes_both, cut), cut.before)
     )
 
@@ -236,7 +236,7 @@ def picks_by_products(cut: RegionSlice) -> bool:
 def _computes_both(cut: RegionSlice, node: Node) -> bool:
     """Whether a node multiplies two matrices, neither of them a constant."""
     scope = cut.origin.scope(node.scope)
-    slots = guess_traits(node.op).products.factors or ()
+    slots = traits_of(node.op).products.factors or ()
     return bool(slots) and not any(cut.origin.constants.is_constant(scope, node.inputs[slot]) for slot in slots)
 
 

@@ -12,7 +12,7 @@ from itertools import combinations, count
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import all_nodes
 from surgeon.proof.cases.reduced_dims import REDUCED_SIZES
 from surgeon.proof.cases.size_strategies import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, SizeStrategies
@@ -150,7 +150,7 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
         name, axis = port.name, 1
         while len(found := readers.get(name, [])) == 1:
             node = found[0]
-            known = guess_node_traits(node)
+            known = node_traits(node)
             is_last = known.products.factors is not None and list(node.input).index(name) == known.products.factors[1]
             if known.products.kind == "matmul" and is_last and not node.attribute and node.output[0] in outputs:
                 if node.output[0] not in readers:

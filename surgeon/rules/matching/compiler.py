@@ -240,7 +240,7 @@ class PatternCompiler(OpRequirements):
     def _operation(self, value: NodeOutput) -> Matcher:
         operation = value.operation
         differ, key, position = node_differences(operation), id(operation), value.position
-        accepts, is_random = op_predicate(operation), operation.op in RANDOM
+        accepts, is_random = op_predicate(operation), qualified_name(operation.domain, operation.op) in RANDOM
         below = [None if item is None else self.matcher(item) for item in operation.inputs]
         inputs = inputs_matcher(operation, below, accepts)
 

@@ -10,13 +10,11 @@ from onnx import FunctionProto, TypeProto, helper
 from surgeon.errors import require
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.ops.traits.trait_lookup import RANDOM
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
-
-RANDOM = ops_with("random")
 
 
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:

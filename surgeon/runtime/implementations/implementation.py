@@ -13,7 +13,7 @@ arrays.  An omitted input is None, or not passed at all if it is the last: give 
 function with the names that it needs, and runs it in another process; the script that defines it does not run again.
 
 Registrations of the user's code (a script, a module, a notebook) count from then on.  Registrations of a file in
-`custom_ops` count only for the run that names it.
+`custom_ops` count only for the run that names it; traits that it declares hold until others are declared.
 """
 
 import importlib.util
@@ -26,6 +26,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
+from surgeon.ops.traits.declared_traits import declared_traits
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import all_declared, declare, replace_declared
 from surgeon.runtime.implementations.function_pickling import PickledFunction, pickle_function, search_path
 from surgeon.script_imports import importable
 
@@ -48,6 +51,8 @@ class Implementation:
     """Whether it runs in this process: it belongs to a library, and may need what only this process has."""
     from_custom_ops: bool = False
     """Whether the file is one of `custom_ops`, so that another process may run it to get the function."""
+    traits: OpTraits | None = None
+    """What is declared of the operator; None for nothing."""
 
     @property
     def name(self) -> str:
@@ -89,31 +94,52 @@ _loaded: dict[Path, tuple[_Version, list[Implementation]]] = {}  # with each fil
 _running: set[Path] = set()  # files that are being loaded
 
 
-def implements(name: str) -> Callable[[_Function], _Function]:
-    """Register the decorated function as the implementation of an operator.
+def implements(
+    name: str,
+    *,
+    indices: Sequence[int] | None = None,
+    counts: Sequence[int] | None = None,
+    random: bool | None = None,
+    like: str | None = None,
+) -> Callable[[_Function], _Function]:
+    """Register the decorated function as the implementation of an operator, and declare traits of it.
 
     The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a
     tuple of them.  A later registration of the same name replaces the earlier.
 
+    Nothing follows from the operator's name.  Without declared traits, a proof gives its inputs any numbers, and
+    allows no error but the rounding of its dtype.
+
     Args:
         name: `domain::Op`.
+        indices: positions of the inputs that hold indices.  They index the first axis of the first input that holds
+            neither indices nor counts; for another axis, see `like`.
+        counts: positions of the inputs that hold counts, steps or sizes.
+        random: whether it draws random numbers.
+        like: an operator that has the same inputs and attributes with the same meaning, as "GridSample" or
+            "com.microsoft::QuickGelu".  All traits of it count that the other arguments do not set.
 
     Returns:
         A decorator that returns the function as it is.
 
     Raises:
-        UsageError: a name of another form, or one of ONNX's own domain.
+        UsageError: a name of another form, or one of ONNX's own domain; an input that the function does not have; an
+            unknown operator in `like`.
 
     Examples:
         >>> import surgeon
-        >>> @surgeon.implements("acme::Scale")
+        >>> @surgeon.implements("acme::Scale", random=False)
         ... def scale(x, factor=1.0):
         ...     return x * factor
+        >>> @surgeon.implements("acme::Rows", indices=(1,))
+        ... def rows(table, chosen):
+        ...     return table[chosen]
     """
-    domain, op = _divided(name)
+    key = _divided(name)
 
     def register(function: _Function) -> _Function:
-        _registered[domain, op] = Implementation(domain, op, function, _file_of(function))
+        traits = declared_traits(name, function, indices=indices, counts=counts, random=random, like=like)
+        _register(Implementation(*key, function, _file_of(function), traits=traits))
         return function
 
     return register
@@ -125,19 +151,24 @@ def _file_of(function: Callable[..., Any]) -> Path | None:
     return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
 
 
-def register_trusted(name: str, function: Callable[..., Any]) -> Implementation:
+def register_trusted(name: str, function: Callable[..., Any], traits: OpTraits | None = None) -> Implementation:
     """Register a library's own function as the implementation of an operator; it runs in this process.
 
     Called as `implements` says.  Raises UsageError for a name of another form.
     """
-    domain, op = _divided(name)
-    made = _registered[domain, op] = Implementation(domain, op, function, None, runs_in_process=True)
+    return _register(Implementation(*_divided(name), function, None, runs_in_process=True, traits=traits))
+
+
+def _register(made: Implementation) -> Implementation:
+    _registered[made.domain, made.op] = made
+    declare(made.name, made.traits)
     return made
 
 
 def unregister(name: str) -> None:
     """Forget the implementation of an operator, if there is one.  Raises UsageError for a name of another form."""
     _registered.pop(_divided(name), None)
+    declare(name, None)
 
 
 def _divided(name: str) -> tuple[str, str]:
@@ -198,6 +229,8 @@ def load(path: Path | str) -> list[Implementation]:
             known = _loaded[file] = (version, _run(file, path))
         finally:
             _running.remove(file)
+    for one in known[1]:
+        declare(one.name, one.traits)
     return list(known[1])
 
 
@@ -254,9 +287,6 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
     return _required(found, path)
 
 
-_Record = tuple[str, str, Path | None, bool, bool, bytes | None, str]
-
-
 def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
     """Return the registrations of this process and of `custom_ops`, for `import_registry` in a worker.
 
@@ -264,8 +294,8 @@ def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
     UsageError as `load` does.
     """
     given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
-    files = [(file, _version(file), [_record(one) for one in found]) for file, found in given.items()]
-    return pickle.dumps((search_path(), [_record(one) for one in _registered.values()], files))
+    files = [(file, _version(file), [*map(_sent, found)]) for file, found in given.items()]
+    return pickle.dumps((search_path(), [*map(_sent, _registered.values())], files, all_declared()))
 
 
 _received: list[bytes] = []  # what this process was last sent
@@ -279,12 +309,13 @@ def import_registry(data: bytes) -> None:
     """
     if not data or _received == [data]:
         return
-    path, registered, files = pickle.loads(data)
+    path, registered, files, traits = pickle.loads(data)
     sys.path[:] = dict.fromkeys((*path, *sys.path))
     _registered.clear()
-    _registered.update(((one.domain, one.op), one) for one in map(_of_record, registered))
+    _registered.update(((one.domain, one.op), one) for one in registered)
     _loaded.clear()
-    _loaded.update((file, (version, [*map(_of_record, found)])) for file, version, found in files)
+    _loaded.update((file, (version, found)) for file, version, found in files)
+    replace_declared(traits)
     _received[:] = [data]
 
 
@@ -296,9 +327,9 @@ def local_only_ops(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str
     return frozenset(key for key, one in available(custom_ops).items() if one.runs_in_process)
 
 
-def _record(one: Implementation) -> _Record:
-    """An implementation as plain values."""
-    data, refusal = None, ""
+def _sent(one: Implementation) -> Implementation:
+    """The same for another process: with the function as bytes, or with the reason why that process cannot have it."""
+    data, refusal = None, f"The implementation of {one.name} is not sent: let '{one.file}' be run for it."
     if one.runs_in_process:
         refusal = f"What computes {one.name} runs in the process that named it alone: ask for it there."
     else:
@@ -306,18 +337,4 @@ def _record(one: Implementation) -> _Record:
             data = one.pickled()
         except UsageError as error:
             refusal = str(error)
-    return one.domain, one.op, one.file, one.runs_in_process, one.from_custom_ops, data, refusal
-
-
-def _of_record(record: _Record) -> Implementation:
-    domain, op, file, is_trusted, is_given, data, refusal = record
-    if data is None and not refusal:
-        refusal = f"The implementation of {domain}::{op} is not sent: let '{file}' be run for it."
-    return Implementation(
-        domain,
-        op,
-        PickledFunction(data or b"", refusal),
-        file=file,
-        runs_in_process=is_trusted,
-        from_custom_ops=is_given,
-    )
+    return replace(one, function=PickledFunction(data or b"", refusal if data is None else ""))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 
 _USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
@@ -56,7 +56,7 @@ def unmatched(model: ModelProto) -> str:
     known = vocabulary(model)
     for node in nodes_of(model):
         for item in node.attribute:
-            if item.name not in guess_node_traits(node).strings.regex_attributes:
+            if item.name not in node_traits(node).strings.regex_attributes:
                 continue
             pattern = item.s.decode("utf-8", "replace")
             try:
@@ -82,7 +82,7 @@ def _literals(model: ModelProto) -> Iterator[str]:
 
 def _is_text(node: NodeProto, item: AttributeProto) -> bool:
     """Whether an attribute holds text that data is compared with, and not the name of a method."""
-    return item.name in guess_node_traits(node).strings.string_attributes or item.name in (
+    return item.name in node_traits(node).strings.string_attributes or item.name in (
         "value_string",
         "value_strings",
     )

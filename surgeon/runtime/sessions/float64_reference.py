@@ -10,7 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from surgeon.errors import GraphError
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, INTERMEDIATE_DTYPE_ATTRIBUTES, QUANTIZING
-from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM, CAST_OPS, shape_only_inputs
+from surgeon.ops.traits.trait_lookup import CAST_OPS, is_random, op_of, shape_only_inputs
 from surgeon.ops.traversal import all_nodes, subgraphs
 from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
@@ -65,11 +65,11 @@ def to_float64(mini: ModelProto) -> ModelProto | None:
 
 def _stays_narrow(node: NodeProto) -> bool:
     """Whether a node has no equivalent in float64."""
-    if node.domain == "ai.onnx.ml" or node.op_type in QUANTIZING or node.op_type in ALWAYS_RANDOM:
+    if node.domain == "ai.onnx.ml" or node.op_type in QUANTIZING or is_random(node):
         return True
     if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
         return True
-    targets = [one.i for one in node.attribute if one.name == "to"] if node.op_type in CAST_OPS else []
+    targets = [one.i for one in node.attribute if one.name == "to"] if op_of(node) in CAST_OPS else []
     return any(number in _EIGHT_BITS or number == TensorProto.STRING for number in targets)
 
 

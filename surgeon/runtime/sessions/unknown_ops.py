@@ -1,16 +1,18 @@
 """Operators that are unknown here, and what the user can do about them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from onnx import ModelProto
 
 from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.schemas.op_schema import schema
+from surgeon.ops.traits.trait_lookup import has_traits
 from surgeon.ops.traversal import nodes_of
 from surgeon.runtime.implementations.implementation import available
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
 from surgeon.runtime.sessions.ort_session import ORT_DOMAINS
+from surgeon.text import join_first
 
 _NAMED = 3  # operators in one sentence
 
@@ -47,3 +49,19 @@ def _unknown(model: ModelProto, custom_ops: Sequence[Path | str]) -> Iterator[tu
         key = (node.domain, node.op_type)
         if node.domain not in ORT_DOMAINS and key not in known and schema(*key) is None:
             yield key
+
+
+def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -> str:
+    """What to declare of the user's own operators among these, as a clause; empty where all is declared.
+
+    ops: qualified names.  Raises UsageError as `surgeon.runtime.implementations.implementation.load` does.
+    """
+    own = {"::".join(key) for key in available(custom_ops)}
+    found = [name for name in dict.fromkeys(ops) if name in own and not has_traits(name)]
+    if not found:
+        return ""
+    says = "declares" if len(found) == 1 else "declare"
+    return (
+        f"{join_first(found, _NAMED)} {says} no traits: proofs give it any numbers, and allow no error but rounding; "
+        f'declare more where you know it, as in @surgeon.implements("{found[0]}", indices=(1,), like="Gather")'
+    )
