@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from surgeon.ops.torch_schema import torch_schema as torch_schema
     from surgeon.pipeline.editing.edit_group import edit as edit
     from surgeon.pipeline.reports.edit_report import EditReport as EditReport
-    from surgeon.pipeline.reports.rewrite_report import Report as Report
+    from surgeon.pipeline.reports.report import Report as Report
+    from surgeon.pipeline.reports.rewrite_report import RewriteReport as RewriteReport
     from surgeon.pipeline.reports.site import Site as Site
     from surgeon.pipeline.rewriting.rewrite import find as find
     from surgeon.pipeline.rewriting.rewrite import rewrite as rewrite
@@ -145,7 +146,8 @@ _HOMES = {
     "automation.recipes.recipe": ("Recipe", "Rules"),
     "automation.recipes.recipe_report": ("RecipeReport",),
     "automation.recipes.run_recipe": ("run",),
-    "pipeline.reports.rewrite_report": ("Report",),
+    "pipeline.reports.report": ("Report",),
+    "pipeline.reports.rewrite_report": ("RewriteReport",),
     "pipeline.reports.site": ("Site",),
     "pipeline.rewriting.rewrite": ("find", "rewrite"),
     "rules.lowering": ("lowering",),

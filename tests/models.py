@@ -10,7 +10,7 @@ from surgeon import Rule, rewrite, rule
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.pipeline.acceptance.near_misses import misses_of_pattern
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.model_check import CheckResult, ModelCheck
 from surgeon.rules.matching.compiler import compile_pattern
@@ -61,10 +61,10 @@ def make(pattern: Callable[..., Any], replacement: Callable[..., Any], **setting
     return rule(patterns=[pattern], name=settings.pop("name", replacement.__name__), **settings)(replacement)
 
 
-def run(model: onnx.ModelProto, rules: Rule | Sequence[Rule], **settings: Any) -> tuple[onnx.ModelProto, Report]:
+def run(model: onnx.ModelProto, rules: Rule | Sequence[Rule], **settings: Any) -> tuple[onnx.ModelProto, RewriteReport]:
     """Rewrite in memory, checked under ONNX Runtime and required to be proved unless told otherwise."""
     settings.setdefault("require_proof", settings.setdefault("check", "model") == "model")
-    found: tuple[onnx.ModelProto, Report] = rewrite(model, rules, **settings)
+    found: tuple[onnx.ModelProto, RewriteReport] = rewrite(model, rules, **settings)
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, require, rule
 from surgeon.display.terminal.terminal_renderer import show
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.testing import parse
 from tests.command_line import CONSTANTS, EXACT, ROOT, run, save
 
@@ -25,14 +25,14 @@ def hard_swishes(folder: Path, count: int = 3, more: str = "", **settings: objec
     return save(folder, f"{body} {more}", **known)  # type: ignore[arg-type]  # settings are those of save
 
 
-def text_of(report: Report, **settings: bool) -> str:
+def text_of(report: RewriteReport, **settings: bool) -> str:
     """The report as printed where there is no terminal."""
     stream = io.StringIO()
     show(report, stream, **settings)
     return stream.getvalue()
 
 
-def missed(report: Report, **settings: bool) -> list[str]:
+def missed(report: RewriteReport, **settings: bool) -> list[str]:
     """The lines of what was not rewritten; none where nothing is said of it."""
     lines = text_of(report, **settings).splitlines()
     if "not rewritten" not in lines:
@@ -41,7 +41,7 @@ def missed(report: Report, **settings: bool) -> list[str]:
     return lines[start : lines.index("", start)]
 
 
-def dry(source: object, rules: object, **settings: object) -> Report:
+def dry(source: object, rules: object, **settings: object) -> RewriteReport:
     """The report of a run that writes nothing."""
     return surgeon.rewrite(source, rules, dry_run=True, **settings)[1]
 
@@ -113,7 +113,7 @@ def refused(g: Graph, x: Tensor) -> Tensor:
     return g.relu(x)
 
 
-def many(*rules: object) -> Report:
+def many(*rules: object) -> RewriteReport:
     """Rules that were asked for among many, so that none of them has a name of its own."""
     text = "(float[n] x) => (float[n] y) { a = my.placed(x) b = Abs(a) y = Neg(b) }"
     report = dry(parse(text), rules)

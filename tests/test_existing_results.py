@@ -5,7 +5,7 @@ import pytest
 import surgeon
 from surgeon import ExpectationUnmet, Graph, Tensor, rule
 from surgeon.display.terminal.terminal_renderer import text_of
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.testing import parse
 
 THERE = {
@@ -41,7 +41,7 @@ def model(opset: int, body: str) -> "surgeon.Source":
     )
 
 
-def dry(opset: int, body: str, rules: object, **settings: object) -> Report:
+def dry(opset: int, body: str, rules: object, **settings: object) -> RewriteReport:
     """The report of a run that writes nothing."""
     return surgeon.rewrite(model(opset, body), rules, dry_run=True, **settings)[1]
 

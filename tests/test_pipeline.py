@@ -75,12 +75,12 @@ def test_a_chain_opens_its_source_once(tmp_path, opened, check):
     """Without proofs it writes one file; the rules' sites are proved from the source too."""
     out = tmp_path / "out.onnx"
     checks = Checks.named(check, ("auto", "none"), False, None)
-    made, reports = driver.run(MODEL, chain(), checks, Saving(out))
+    made, report = driver.run(MODEL, chain(), checks, Saving(out))
     assert made == out
     assert opened["opened"].count(MODEL.name) == 1
     assert opened["written"] == ["out.onnx"]
-    assert [report.outcome for report in reports] == ["proved", "proved" if check == "auto" else "unchecked", "proved"]
-    assert reports[1].counts["gelu"] == 4
+    assert [step.outcome for step in report.steps] == ["proved", "proved" if check == "auto" else "unchecked", "proved"]
+    assert report.steps[1].counts["gelu"] == 4
     assert surgeon.compare(out, chained_by_hand(tmp_path)).proved
     assert onnx.load(out) == onnx.load(tmp_path / "third.onnx")
 
@@ -96,9 +96,9 @@ def chained_by_hand(folder):
 def test_a_rule_that_fails_between_two_edits_is_rolled_back_alone():
     """The rest is what comes of the chain without it."""
     edits = [*edit_groups([Rename("x", "v")])], [*edit_groups([StripDoc(), Rename("y", "w")])]
-    made, reports = driver.run(parse(RELUS), [*edits[0], RuleSet([relu_once, not_once]), *edits[1]])
-    assert [site.rule for site in reports[1].rolled_back] == ["not_once"]
-    assert [site.outcome for site in reports[1].sites] == ["proved"]
+    made, report = driver.run(parse(RELUS), [*edits[0], RuleSet([relu_once, not_once]), *edits[1]])
+    assert [site.rule for site in report.steps[1].rolled_back] == ["not_once"]
+    assert [site.outcome for site in report.steps[1].sites] == ["proved"]
     first, _ = surgeon.edit(parse(RELUS), Rename("x", "v"))
     second, _ = surgeon.rewrite(first, relu_once)
     third, _ = surgeon.edit(second, [StripDoc(), Rename("y", "w")])
@@ -152,11 +152,11 @@ def test_a_transform_of_another_package(tmp_path):
     onnx.save(parse("(float[4] x) => (float[4] y) { a = Relu(x) b = Relu(a) y = Neg(b) }"), tmp_path / "in.onnx")
     out = tmp_path / "out.onnx"
     steps = [RuleSet([relu_once]), Scale("y")]
-    made, reports = driver.run(tmp_path / "in.onnx", steps, Checks(), Saving(out))
+    made, report = driver.run(tmp_path / "in.onnx", steps, Checks(), Saving(out))
     assert made == out
-    assert [report.outcome for report in reports] == ["proved", "proved"]
+    assert [step.outcome for step in report.steps] == ["proved", "proved"]
     assert [node.op_type for node in onnx.load(out).graph.node] == ["Relu", "Neg", "Mul"]
-    assert reports[1].to_dict()["edits"] == [
+    assert report.steps[1].to_dict()["edits"] == [
         {"edit": "scale", "output": "y", "factor": 2.0, "said": ["'y' is scaled by 2"]}
     ]
     out.unlink()
@@ -176,8 +176,8 @@ def test_rules_edits_and_a_conversion_are_one_run(tmp_path, opened):
 
     change, out = DtypeChange(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16), tmp_path / "out.onnx"
     conversion = Convert(change=change, report=ConvertReport("", "", change.names, max_error=1e-2))
-    _, reports = driver.run(MODEL, [*chain(), conversion], Checks(), Saving(out))
-    assert [report.outcome for report in reports] == ["proved"] * 4
+    _, report = driver.run(MODEL, [*chain(), conversion], Checks(), Saving(out))
+    assert [step.outcome for step in report.steps] == ["proved"] * 4
     assert opened["opened"].count(MODEL.name) == 1
     assert files_in(tmp_path) == {"out.onnx"}
     surgeon.convert(chained_by_hand(tmp_path), output=tmp_path / "fourth.onnx")

@@ -98,19 +98,55 @@ def test_what_was_done_has_to_be_the_same(recipe, tmp_path):
     assert "layer_norm fires 0 times where 8 were expected" in done.output
     held["parts"][1]["rules"].update(layer_norm=0, gelu=5)
     lock.write_text(json.dumps(held))
-    assert (
-        "gelu fired 5 times the last time, and the recipe expects 4"
-        in run("run", recipe, MODEL, out, "--expect-same").output
-    )
+    assert "gelu fires 4 times where 5 were expected" in run("run", recipe, MODEL, out, "--expect-same").output
     held["parts"][1]["rules"]["gelu"] = 4
-    held["parts"][0]["edits"][1][1] = []
+    held["parts"][0]["edits"][1]["changes"] = []
     lock.write_text(json.dumps(held))
     done = run("run", recipe, MODEL, out, "--expect-same")
     assert done.exit_code == 3
-    assert "rename does otherwise than the last time" in done.output
-    lock.write_text("{}")
-    assert "is no lock of a recipe" in run("run", recipe, MODEL, out, "--expect-same").output
+    assert "rename does otherwise than the last time (input_ids, tokens; it was: nothing)" in done.output
+    for text in ("{}", '{"parts": [1]}', '{"parts": [{"edits": [["rename"]]}]}'):
+        lock.write_text(text)
+        assert "is no lock of a recipe" in run("run", recipe, MODEL, out, "--expect-same").output
     assert not out.exists()
+
+
+def test_a_lock_holds_values_and_no_sentences(recipe, tmp_path, monkeypatch):
+    """Whoever rewords what an edit says breaks no lock; what it does otherwise is found under any wording."""
+    out = tmp_path / "out.onnx"
+    surgeon.run(recipe, MODEL, out, lock=True)
+    lock = json.loads((tmp_path / "deploy.toml.lock").read_text())
+    assert lock["parts"][0]["edits"][1] == {
+        "edit": "rename",
+        "value": "input_ids=tokens",
+        "changes": [["input_ids", "tokens"]],
+    }
+
+    def reworded(edit, draft, apply=Rename.apply):
+        apply(edit, draft)
+        return (f"now {edit.new!r} is the name of what was {edit.old!r}",)
+
+    monkeypatch.setattr(Rename, "apply", reworded)
+    assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
+    monkeypatch.setattr(Rename, "apply", lambda *given: (*reworded(*given), "the output 'y' is renamed too"))
+    with pytest.raises(surgeon.ExpectationUnmet, match="rename does otherwise"):
+        surgeon.run(recipe, MODEL, out, expect_same=True)
+
+
+def test_a_lock_of_sentences_still_counts(recipe, tmp_path):
+    """Earlier versions stored the flag and the sentences of each edit."""
+    out, lock = tmp_path / "out.onnx", tmp_path / "deploy.toml.lock"
+    _, report = surgeon.run(recipe, MODEL, out)
+    old = [
+        {"rules": part.counts} if part.sites else {"edits": [[done.edit.flag, list(done.said)] for done in part.edits]}
+        for part in report.parts
+    ]
+    lock.write_text(json.dumps({"parts": old}))
+    assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
+    old[0]["edits"][1][1] = ["input 'input_ids' is called 'words'"]
+    lock.write_text(json.dumps({"parts": old}))
+    with pytest.raises(surgeon.ExpectationUnmet, match="rename does otherwise .*tokens; it was: input_ids, words"):
+        surgeon.run(recipe, MODEL, out, expect_same=True)
 
 
 def convolution(folder):

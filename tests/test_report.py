@@ -13,7 +13,7 @@ from surgeon import rewrite
 from surgeon.cli.progress import Spinner
 from surgeon.display.content.site import diff_lines, node_line
 from surgeon.display.terminal.terminal_renderer import show
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import NodeInfo
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.mismatches.mismatch import Mismatch
@@ -21,19 +21,19 @@ from surgeon.text import and_more, join_first
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 
 
-def text_of(report: Report, **settings: bool) -> str:
+def text_of(report: RewriteReport, **settings: bool) -> str:
     """The report as printed where there is no terminal."""
     stream = io.StringIO()
     show(report, stream, **settings)
     return stream.getvalue()
 
 
-def rolled_back(path: Path, rules: str, **settings: object) -> Report:
+def rolled_back(path: Path, rules: str, **settings: object) -> RewriteReport:
     """The report of a rewrite that took sites back, written beside the model."""
     return rewrite(path, rules, output=path.with_name("out.onnx"), keep_going=True, **settings)[1]
 
 
-def report_of(path: Path, rules: str = "gelu", **settings: object) -> Report:
+def report_of(path: Path, rules: str = "gelu", **settings: object) -> RewriteReport:
     """The report of a dry run."""
     return rewrite(path, rules, dry_run=True, **settings)[1]
 
@@ -89,7 +89,7 @@ def test_names_that_look_like_markup_stay_as_they_are(tmp_path: Path) -> None:
     assert "gelu at [red]x: [/red] is odd" in text
 
 
-def told(report: Report, **settings: bool) -> list[str]:
+def told(report: RewriteReport, **settings: bool) -> list[str]:
     """The lines of what was not rewritten."""
     lines = text_of(report, **settings).splitlines()
     start = lines.index("not rewritten") + 1
@@ -305,7 +305,7 @@ def test_whole_models_have_their_own_words(tmp_path: Path) -> None:
 def test_a_miss_in_json_has_what_a_report_needs_of_a_mismatch() -> None:
     """The fields that programs read, whatever else explaining knows of it; refused matches have the same."""
     near = Mismatch("gelu", "exact", "/n", "why", "gelu.py:10", 4, 5, "value", "1", "2", "make it 1", op="Mul", at="/m")
-    report = Report("", "", "ort", {"gelu": ("gelu",)}, misses=[near])
+    report = RewriteReport("", "", "ort", {"gelu": ("gelu",)}, misses=[near])
     [found] = report.to_dict()["misses"]
     place = {"rule": "gelu", "node": "/n", "reason": "why", "where": "gelu.py:10", "matched": 4, "total": 5}
     fields = {"kind": "value", "op": "Mul", "change": "make it 1", "opset": 0, "near": False, "others": []}
@@ -333,7 +333,7 @@ def wrong(g: Graph, x: Tensor) -> Tensor:
 CHAIN = "a = Abs(x) b = Abs(a) c = Abs(b) d = Neg(c) e = Relu(d) y = Sin(e)"
 
 
-def merged(tmp_path: Path, rules: str) -> Report:
+def merged(tmp_path: Path, rules: str) -> RewriteReport:
     """A place that two rules made together, of which the first took four nodes of the source and the second one."""
     (tmp_path / "rules.py").write_text(MERGED)
     path = save(tmp_path, CHAIN, constants="")

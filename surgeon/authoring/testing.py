@@ -18,7 +18,7 @@ import onnx
 import onnx.parser
 
 from surgeon.ir.verify_rewrite import new_violations
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.rewrite import rewrite
 from surgeon.proof.check_options import Check, CheckOptions
 from surgeon.rules.rule import Rule
@@ -58,7 +58,7 @@ def parse(text: str, *, ir_version: int = 8) -> onnx.ModelProto:
     return onnx.parser.parse_model(text if text.lstrip().startswith("<") else header + text.lstrip())
 
 
-def check_fires(case: Case) -> Report:
+def check_fires(case: Case) -> RewriteReport:
     """Assert that the rules fire, that nothing else changes, and that the results agree.  Returns the report."""
     before = case.model.SerializeToString()
     after, report = rewrite(
@@ -85,7 +85,7 @@ def check_fires(case: Case) -> Report:
     return report
 
 
-def check_spares(case: Case) -> Report:
+def check_spares(case: Case) -> RewriteReport:
     """Assert that no rule fires, that no byte changes, and that the report says why.  Returns the report."""
     before = case.model.SerializeToString()
     after, report = rewrite(case.model, _rules(case), target=case.target, ep=case.ep, check="none")
@@ -109,7 +109,7 @@ def _rules(case: Case) -> list[Rule]:
     return [case.rules] if isinstance(case.rules, Rule) else list(case.rules)
 
 
-def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, report: Report) -> None:
+def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, report: RewriteReport) -> None:
     """Assert that nodes outside the sites are unchanged and in the same order."""
     gone = {output for site in report.sites for node in (*site.replaced, *site.swept) for output in node.outputs}
     gone.update(name for site in report.sites for name in site.shared)

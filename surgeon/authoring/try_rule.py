@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.rewrite import rewrite
 from surgeon.proof.check_options import CheckOptions, resolve_options
 from surgeon.result_base import JsonRecord, ResultBase
@@ -30,7 +30,7 @@ class TriedRule(JsonRecord, ResultBase):
 
     rule: str
     """The name of the rule."""
-    report: Report
+    report: RewriteReport
     """The report of a dry run: the sites, each with its proof."""
     explanation: Explanation
     """The sites, and the near misses with the first difference of each."""
@@ -89,7 +89,7 @@ def try_rule(
         try:
             _, report = rewrite(source, found, target=target, output=output, options=resolve_options(options))
         except CheckFailed as failed:
-            if not isinstance(failed.report, Report):
+            if not isinstance(failed.report, RewriteReport):
                 raise
             report = failed.report
     report.output, report.written = "", False

@@ -129,24 +129,21 @@ def _diff_lines(report: Any) -> Iterable[str]:
     """The nodes of each site before and after, or the lines of a model's listing that edits changed."""
     from surgeon.display.content.edit import listing_diff_lines
     from surgeon.display.content.site import diff_lines
+    from surgeon.pipeline.reports.edit_report import EditReport
 
-    return diff_lines(report.sites) if hasattr(report, "sites") else listing_diff_lines(report)
+    return listing_diff_lines(report) if isinstance(report, EditReport) else diff_lines(report.sites)
 
 
 def _remarks(report: Any) -> Iterator[str]:
     """What a quiet run says of a report: what failed, what could not be proved, and requests that were not met."""
-    if not hasattr(report, "sites"):
-        reason = getattr(getattr(report, "check", report), "reason", "")  # a conversion is its own result
-        if report.outcome == "unproved" and reason:
-            yield f"UNPROVED: {reason}"
-        return
     from surgeon.display.content.near_misses import warning_lines
+    from surgeon.pipeline.reports.rewrite_report import RewriteReport
     from surgeon.pipeline.rewriting.rollback import rollback_message
 
     if report.rolled_back:
         yield f"FAILED: {rollback_message(report)}"
     yield from (f"UNPROVED: {reason}" for reason in dict.fromkeys(report.doubts))
-    yield from warning_lines(report)
+    yield from warning_lines(report) if isinstance(report, RewriteReport) else ()
 
 
 def emit(

@@ -4,7 +4,7 @@ Each change is compared with the model before it.  If a claim does not hold, the
 again in a fresh draft, asking for less; this is how sites are rolled back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from surgeon.file.temporary_model import remove_leftovers
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.trial_runs import TrialRuns
+from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.snapshot import Snapshot
-from surgeon.pipeline.transform import Claim, Compound, Failure, StepReport, Transform
+from surgeon.pipeline.transform import Claim, Compound, Failure, Transform
 from surgeon.proof.check_options import CheckOptions, require_output, resolve_output
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import structural_fault
@@ -34,8 +35,9 @@ def run(
     transforms: Sequence[Transform | Compound],
     checks: Checks = Checks(),  # noqa: B008  # frozen
     saving: Saving = Saving(),  # noqa: B008
-    reports: list[StepReport] | None = None,
-) -> tuple[Any, list[StepReport]]:
+    report: Report | None = None,
+    agree: Callable[[Report], None] = lambda _: None,
+) -> tuple[Any, Report]:
     """Apply transforms to a model in order, establish what each claims, and save the result.
 
     Args:
@@ -44,18 +46,18 @@ def run(
         transforms: at least one.
         checks: what to establish.
         saving: how to save.
-        reports: gets the reports, also where an error is raised.
+        report: gets a step for each transform, also where an error is raised.
+        agree: called with what a transform did before anything runs, and after each rollback; it may raise an error.
 
     Returns:
-        The path written, or the model in the kind it was given, and a report of each transform.  Transforms may
-        share one.
+        The path written, or the model in the kind it was given, and the report.  Transforms may share a step.
 
     Raises:
         CheckFailed: a claim does not hold, and the transform has no smaller one; nothing is written.
         GraphError: a result breaks ONNX's rules.
         SurgeonError: the errors of the transforms; `error.step` is the number of the transform.
     """
-    reports = [] if reports is None else reports
+    report = Report("", "") if report is None else report
     if saving.output is None:
         require_output(is_in_memory(source), None, checks.dry_run)
     timer = PhaseTimer()
@@ -65,12 +67,14 @@ def run(
             model = stack.enter_context(Model.open(original))
         if isinstance(original, Path) and len(transforms) > 1:
             remove_leftovers(original.parent, original)
-        steps = _Run(source, original, model, replace(checks, timer=timer), saving=saving, reports=reports, stack=stack)
+        checks = replace(checks, timer=timer)
+        steps = _Run(source, original, model, checks, saving=saving, report=report, agree=agree, stack=stack)
         pending = list(enumerate(transforms))
         while pending:
             number, transform = pending.pop(0)
             try:
                 if isinstance(transform, Compound):
+                    steps.add(transform.report)
                     pending[:0] = [(number, part) for part in steps.expand(transform)]
                 else:
                     steps.apply(transform, is_last=not pending)
@@ -80,9 +84,9 @@ def run(
         if checks.dry_run:
             model.check_data()  # as saving would
     if checks.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
-        return source, reports
+        return source, report
     is_graph = isinstance(source, gs.Graph) and not isinstance(steps.result, Path)
-    return gs.import_onnx(steps.result) if is_graph else steps.result, reports
+    return gs.import_onnx(steps.result) if is_graph else steps.result, report
 
 
 @dataclass(slots=True)
@@ -99,8 +103,10 @@ class _Run:
     """What to establish of the next change."""
     saving: Saving
     """How to save the result."""
-    reports: list[StepReport]
-    """The reports so far."""
+    report: Report
+    """Has the steps so far."""
+    agree: Callable[[Report], None]
+    """Called with what a transform did; it may raise an error."""
     stack: ExitStack
     """Removes temporary files."""
     output: Path | None = field(init=False)
@@ -115,6 +121,13 @@ class _Run:
     def __post_init__(self) -> None:
         self.output = resolve_output(self.saving.output)
         self.state = Snapshot(self.model, self.output, self.stack, self.original)
+        self.report.source, self.report.output = model_name(self.source), str(self.saving.output or "")
+
+    def add(self, report: Report) -> None:
+        """Add the report of a transform to the steps, unless it is there, by itself or as a step of another."""
+        report.source, report.output = self.report.source, self.report.output
+        if all(report is not known for known in self.report.flat):
+            self.report.steps.append(report)
 
     def expand(self, compound: Compound) -> Sequence[Transform | Compound]:
         """The parts of a compound for the model after the changes so far."""
@@ -137,10 +150,8 @@ class _Run:
     def _establish_or_less(self, claim: Claim, draft: ModelDraft, *, is_last: bool) -> tuple[Claim, ModelDraft]:
         """The claim that holds, and its draft: the given one, or one that asks for less.  Raises if none holds."""
         while True:
-            report = claim.report
-            if all(report is not known for known in self.reports):
-                self.reports.append(report)
-                report.source, report.output = model_name(self.source), str(self.saving.output or "")
+            self.add(claim.report)
+            self.agree(claim.report)
             failure = self._settle(draft, claim, is_last=is_last)
             if failure is None:
                 return claim, draft
@@ -148,7 +159,7 @@ class _Run:
             smaller = claim.less(failure, draft) if claim.less is not None else None
             if smaller is None:
                 message = f"{failure.message}; nothing was written."
-                raise GraphError(message) if failure.is_invalid else CheckFailed(message, report)
+                raise GraphError(message) if failure.is_invalid else CheckFailed(message, claim.report)
             claim = smaller
 
     def _draft(self) -> ModelDraft:
@@ -187,8 +198,8 @@ class _Run:
             failure = self._establish(after, claim)
             after.written_at(None)
             written.is_kept = failure is None
-            for report in self.reports if failure is None else ():
-                report.saved(written.copied, written.new)
+            if failure is None:
+                self.report.saved(written.copied, written.new)
         self.result = self.output
         return failure
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 from surgeon.file.save import OutputModel
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.snapshot import Snapshot
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult
@@ -18,31 +19,6 @@ if TYPE_CHECKING:
 
 Relation = Callable[[Snapshot, OutputModel, CheckOptions], CheckResult]
 """Compares the model after a change with the model before it; never raises for what a model does."""
-
-
-class StepReport(Protocol):
-    """What one transform did."""
-
-    source: str
-    output: str
-    refused: str
-
-    @property
-    def outcome(self) -> str:
-        """proved, failed, unproved, unchecked or unchanged."""
-        ...
-
-    def record(self, found: CheckResult | None) -> None:
-        """Add the comparison with the model before."""
-        ...
-
-    def timed(self, seconds: dict[str, float]) -> None:
-        """Add the durations of the phases."""
-        ...
-
-    def saved(self, copied: int, new: int) -> None:
-        """Note that the result of the run is written: its bytes that were copied, and the others."""
-        ...
 
 
 class Failure(NamedTuple):
@@ -104,8 +80,8 @@ class Words(NamedTuple):
 class Claim:
     """What a transform did to a draft, and what the driver has to establish of the result."""
 
-    report: StepReport
-    """The transform's part of the report."""
+    report: Report
+    """What the transform does; several may share one."""
     words: Words
     """How messages speak of the result."""
     relation: Relation
@@ -132,7 +108,7 @@ class Claim:
     """Models besides the source of the run that the change began with."""
 
     @classmethod
-    def unchanged(cls, report: StepReport) -> Self:
+    def unchanged(cls, report: Report) -> Self:
         """The claim that nothing was changed."""
         return cls(report, Words.of("changed"), EqualModels(), structure=True, changed=False)
 
@@ -148,6 +124,11 @@ class Transform(Protocol):
 @runtime_checkable
 class Compound(Protocol):
     """Several transforms in order, which depend on the model; it may not be the last with none."""
+
+    @property
+    def report(self) -> Report:
+        """What they do together; the run has no steps for single ones."""
+        ...
 
     def expand(self, draft: ModelDraft, checks: Checks) -> "Sequence[Transform | Compound]":
         """The transforms for a model, which is not changed."""

@@ -144,7 +144,7 @@ class _Conversion:
         self._keeps_more = False
         built = self._builder.build(self._kept_nodes)
         self._fill_report(self._model, built)
-        if self._report.outcome == "unchanged" and not self._report.converted:
+        if self._report.own_outcome == "unchanged" and not self._report.converted:
             self._require_valid()
             return Claim.unchanged(self._report)
         draft.become(built.draft)
@@ -189,7 +189,7 @@ class _Conversion:
         """Compare the outputs with those of the original; the report has the numbers."""
         started, report = time.perf_counter(), self._report
         self._keeps_more = not self._comparison.compare(built, made)
-        outcome = Outcome.FAILED if self._keeps_more else Outcome(report.outcome)
+        outcome = Outcome.FAILED if self._keeps_more else Outcome(report.own_outcome)
         seconds = time.perf_counter() - started
         reason = "more nodes have to keep their dtype" if self._keeps_more else report.reason
         return CheckResult(outcome, reason, (), seconds=seconds, runs=report.runs, tolerance={})

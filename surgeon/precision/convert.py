@@ -1,7 +1,6 @@
 """The public function for conversions of whole models to another precision."""
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Saving
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.rewriting.rollback import rollback_message
 from surgeon.pipeline.rewriting.rule_set import Rules, RuleSet
 from surgeon.pipeline.transform import Compound, Transform
@@ -100,7 +99,9 @@ def convert(
         raise UsageError(f"io={io!r} is unknown; choose keep or convert.")
     if not max_error > 0:
         raise UsageError(f"Outputs cannot move by {max_error:g} at most; give a number above 0, as in 0.01.")
-    report = ConvertReport("", "", change.names, max_error=max_error)
+    rule_set = RuleSet(rules)
+    before: list[Report] = [rule_set.report] if rules else []
+    report = ConvertReport("", "", change.names, max_error=max_error, steps=before)
     conversion = Convert(
         change=change,
         io=io,
@@ -111,14 +112,8 @@ def convert(
         output=resolve_output(output),
         report=report,
     )
-    rule_set = RuleSet(rules)
     first: list[Transform | Compound] = [rule_set, _NothingRolledBack(rule_set.report)] if rules else []
-    started = time.perf_counter()
-    try:
-        made, _ = run(source, [*first, conversion], checks, Saving(output, external_data, force))
-    finally:
-        report.rules = {name: count for name, count in rule_set.report.counts.items() if count}
-        report.seconds = time.perf_counter() - started
+    made, _ = run(source, [*first, conversion], checks, Saving(output, external_data, force))
     return ModelAndReport((made, report))
 
 

@@ -1,11 +1,10 @@
 """The report of a conversion: nodes that keep their dtype and why, inserted Casts, errors of the outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from surgeon.proof.check_result import CheckResult
-from surgeon.proof.model.load_check import NEITHER
-from surgeon.result_base import JsonRecord, ResultBase
+from surgeon.pipeline.reports.report import UNCHANGED, Report
+from surgeon.result_base import JsonRecord
 from surgeon.text import format_beside_limit
 
 MAX_MEANINGFUL_ERROR = 0.5
@@ -88,7 +87,7 @@ def error_text(proof: SegmentProof) -> str:
 
 
 @dataclass(slots=True)
-class ConvertReport(JsonRecord, ResultBase):
+class ConvertReport(Report):
     """What a conversion did.  Its fields are the keys of the report, so they are many.
 
     Examples:
@@ -99,14 +98,10 @@ class ConvertReport(JsonRecord, ResultBase):
     """
 
     JSON = (
-        "source output outcome from=change.0 to=change.1 converted kept followers casts told bytes error "
-        "others hidden max_error stretches runs oracle reason rules written seconds"
+        "source output outcome from=change.0 to=change.1 converted kept followers casts told=notes bytes error "
+        "others hidden max_error stretches runs oracle reason rules=counts written seconds"
     )
 
-    source: str
-    """Path of the source; "" for a model in memory."""
-    output: str
-    """Path of the output; "" for a model in memory."""
     change: tuple[str, str]
     """Names of the old dtype and the new one."""
     converted: int = 0
@@ -137,35 +132,18 @@ class ConvertReport(JsonRecord, ResultBase):
     """What ran the converted model."""
     reason: str = ""
     """Why nothing ran, or what failed; "" otherwise."""
-    rules: dict[str, int] = field(default_factory=dict)
-    """How often each rule fired before the conversion."""
     checked: bool = True
     """Whether the check was on."""
-    written: bool = False
-    """Whether a file was written."""
-    seconds: float = 0.0
-    """Wall time."""
 
     @property
-    def refused(self) -> str:
-        """Why ONNX Runtime loads neither the original nor the result: one of the notes."""
-        return next((note for note in self.told if note.startswith(NEITHER)), "")
+    def rules(self) -> dict[str, int]:
+        """How often each rule fired before the conversion."""
+        return self.counts
 
-    @refused.setter
-    def refused(self, note: str) -> None:
-        if note:
-            self.say(note)
-
-    def record(self, found: CheckResult | None) -> None:
-        """Note the comparison, whose numbers are here already."""
-
-    def timed(self, seconds: Mapping[str, float]) -> None:
-        """Add the time of the conversion."""
-        self.seconds += sum(seconds.values())
-
-    def saved(self, copied: int, new: int) -> None:
-        """Note that the result is written."""
-        self.written = True
+    @property
+    def notes(self) -> list[str]:
+        """The notes, with why ONNX Runtime loads neither model."""
+        return [*self.told, *filter(None, [self.refused])]
 
     def say(self, sentence: str) -> None:
         """Add a note, once."""
@@ -173,13 +151,13 @@ class ConvertReport(JsonRecord, ResultBase):
             self.told.append(sentence)
 
     @property
-    def outcome(self) -> str:
+    def own_outcome(self) -> str:
         """proved, failed, unproved, unchecked, or unchanged where nothing has the old dtype.
 
         Proved means that the errors of the outputs are within the limit and all segments are proved.
         """
         if not self.converted and not self.casts and not self.bytes[0] > self.bytes[1]:
-            return "unchanged"
+            return UNCHANGED
         if not self.checked:
             return "unchecked"
         if self.error is None:

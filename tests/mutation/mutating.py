@@ -13,7 +13,7 @@ import onnx
 import surgeon
 from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import ReplacementForm
@@ -174,8 +174,8 @@ def _is_at(step: Any, spot: Spot) -> bool:
     return (step.rule, step.scope.label, step.root.label) == spot.place[:3]
 
 
-def _run(subject: Subject, rules: Sequence[Rule], *, check: Any) -> tuple[Any, Report]:
-    found: tuple[Any, Report] = surgeon.rewrite(
+def _run(subject: Subject, rules: Sequence[Rule], *, check: Any) -> tuple[Any, RewriteReport]:
+    found: tuple[Any, RewriteReport] = surgeon.rewrite(
         subject.model, rules, target=subject.target, ep=subject.ep, check=check, keep_going=True
     )
     return found

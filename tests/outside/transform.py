@@ -40,7 +40,8 @@ class Scale:
         draft.store(numpy_helper.from_array(np.array(self.factor, np.float32), draft.fresh("factor")))
         draft.graph.node.append(helper.make_node("Mul", [inner, draft.graph.initializer[-1].name], [self.output]))
         draft.changed()
-        report = EditReport("", "", [AppliedEdit(self, (f"{self.output!r} is scaled by {self.factor:g}",))], False)
+        done = AppliedEdit(self, (f"{self.output!r} is scaled by {self.factor:g}",))
+        report = EditReport("", "", [done], by_structure=False)
         return Claim(report, Words.of("scaled"), self._compare)
 
     def _compare(self, before: Snapshot, made: OutputModel, options: CheckOptions) -> CheckResult:

@@ -27,7 +27,7 @@ def _summary(report: ConvertReport) -> Iterator[tuple[str, Text]]:
     yield from (("kept", f"{nodes}: {reason}") for nodes, reason in kept_node_rows(report))
     if report.followers:
         yield "", f"and {format_count(report.followers, 'node')} between these, which round nothing"
-    yield from (("note", sentence) for sentence in report.told)
+    yield from (("note", sentence) for sentence in report.notes)
     yield "casts", f"{report.casts:,}"
     yield "stored", (before, " ", ARROW, " ", after)
     yield from lines_of("stretch", segment_lines(report))

@@ -5,7 +5,6 @@ from typing import Any
 
 from onnx import ModelProto
 
-from surgeon.automation.recipes.recipe_report import RecipeReport
 from surgeon.display.blocks import ARROW, Block, Code, Document, Facts, Section, Span, Text, lines_of, outcome
 from surgeon.display.content.comparison import check_words, comparison_rows, comparison_tables
 from surgeon.display.content.near_misses import warning_lines
@@ -17,7 +16,8 @@ from surgeon.edits.merge_split.split import SplitReport
 from surgeon.file.minimal_patch import common_pairs, ranges_between
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import NodeInfo, attributes_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
@@ -79,24 +79,24 @@ def split_document(report: SplitReport) -> Document:
     return Document(file_name(report.source, "A split"), _proof(report.check), summary, _subject(report.source))
 
 
-def _recipe_json(report: RecipeReport) -> dict[str, Any]:
-    parts = [report_json(part) if isinstance(part, Report) else part.to_dict() for part in report.parts]
+def _recipe_json(report: Report) -> dict[str, Any]:
+    parts = [report_json(part) if isinstance(part, RewriteReport) else part.to_dict() for part in report.steps]
     return {**report.to_dict(), "parts": parts}
 
 
-@reports(RecipeReport, "run", _recipe_json)
-def recipe_document(report: RecipeReport) -> Document:
+@reports(Report, "run", _recipe_json)
+def recipe_document(report: Report) -> Document:
     """The steps of a recipe."""
     summary, details = list[tuple[str, Text]](), list[Block]()
-    for number, part in enumerate(report.parts, 1):
+    for number, part in enumerate(report.steps, 1):
         if isinstance(part, EditReport):
             kind, one = "edits", document(part)
             summary += [(done.edit.flag, "; ".join(edit_effects(done))) for done in part.edits]
-        else:
+        elif isinstance(part, RewriteReport):
             kind, one = "rules", rewrite_document(part)
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
             undone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
-            nodes = change((part.nodes_before, part.nodes_after))
+            nodes = change(part.nodes)
             summary.append(("rules", (f"{fired or 'nothing fired'}{undone}; nodes ", nodes)))
             summary += [("", remark) for remark in warning_lines(part)]
         summary += [("", reason) for reason in dict.fromkeys(part.doubts)]

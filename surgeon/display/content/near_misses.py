@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from surgeon.display.blocks import Item, Items, Section, Span
 from surgeon.ops.schemas import only_ort_knows
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
@@ -16,7 +16,7 @@ MAX_LINES = 5
 ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
 
 
-def near_miss_section(report: Report) -> Section:
+def near_miss_section(report: RewriteReport) -> Section:
     """The near misses by reason, a line for each rule that the user named and that did nothing, and the rest."""
     named, idle, mismatches = named_rules(report), idle_rules(report), _ordered(report)
     near = {item: None for item in mismatches if item.near or (item.rule in named and _matches_fully(item))}
@@ -45,7 +45,7 @@ def _item(mismatches: Sequence[Mismatch]) -> Item:
     return Item(mismatch_text(first, rules, count - 1), change)
 
 
-def warning_lines(report: Report) -> list[str]:
+def warning_lines(report: RewriteReport) -> list[str]:
     """Requests that were not fulfilled, and why the model cannot be loaded, a clause each."""
     lines = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
     if report.refused:
@@ -55,7 +55,7 @@ def warning_lines(report: Report) -> list[str]:
     return lines + [unmatched(pattern, near) for pattern, near in report.unused.items()]
 
 
-def newer_ops_warning(report: Report) -> str | None:
+def newer_ops_warning(report: RewriteReport) -> str | None:
     """A warning about ops that a rewrite wrote and that this opset of ai.onnx does not have; None without such ops.
 
     ONNX Runtime registers some ops, as LayerNormalization, for every opset, so it loads such a model.
@@ -72,7 +72,7 @@ def newer_ops_warning(report: Report) -> str | None:
     return f"ONNX Runtime takes {ops} at this opset of ai.onnx, and onnx.checker does not{how}"
 
 
-def upgrade_hint(report: Report) -> str | None:
+def upgrade_hint(report: RewriteReport) -> str | None:
     """How many more sites a newer opset would allow, in one line; None for none."""
     more_fires = fires_with_opset(report)
     if not more_fires or report.not_upgraded:
@@ -86,13 +86,13 @@ def upgrade_hint(report: Report) -> str | None:
     return f"{more}: add --upgrade {again}, or {upgrade_to(best)}"
 
 
-def why_command(report: Report, idle: frozenset[str]) -> str:
+def why_command(report: RewriteReport, idle: frozenset[str]) -> str:
     """The command that explains why rules did not fire.  idle: their names."""
     sets = [name for name, rules in report.selection.items() if idle.intersection(rules)]
     return command("explain", "IN", "--rules", ",".join(sets), *placed(report.target, report.ep))
 
 
-def fires_with_opset(report: Report) -> dict[int, dict[str, int]]:
+def fires_with_opset(report: RewriteReport) -> dict[int, dict[str, int]]:
     """How many more sites each rule would have with a newer opset, by opset, in ascending order."""
     found: dict[int, dict[str, int]] = {}
     for mismatch in report.misses:
@@ -102,17 +102,17 @@ def fires_with_opset(report: Report) -> dict[int, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def named_rules(report: Report) -> frozenset[str]:
+def named_rules(report: RewriteReport) -> frozenset[str]:
     """The rules that the user named, by themselves or in a small set."""
     return frozenset(rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules)
 
 
-def idle_rules(report: Report) -> frozenset[str]:
+def idle_rules(report: RewriteReport) -> frozenset[str]:
     """Rules of large sets that did nothing."""
     return frozenset(report.counts) - _fired_rules(report) - named_rules(report) - {*report.tails}
 
 
-def _fired_rules(report: Report) -> frozenset[str]:
+def _fired_rules(report: RewriteReport) -> frozenset[str]:
     """The rules that fired, also those that were rolled back."""
     return frozenset(step.rule for site in (*report.sites, *report.rolled_back) for step in site.steps)
 
@@ -132,7 +132,7 @@ def _matches_fully(mismatch: Mismatch) -> bool:
     return bool(mismatch.node) and mismatch.total == 0
 
 
-def _ordered(report: Report) -> list[Mismatch]:
+def _ordered(report: RewriteReport) -> list[Mismatch]:
     """The mismatches: first those with a known change, then full matches, then the nearest.
 
     Among equally near rules, the one with the most matching nodes comes first.

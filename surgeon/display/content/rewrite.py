@@ -36,7 +36,7 @@ from surgeon.display.content.near_misses import (
 )
 from surgeon.display.content.site import kinds_of_sites, reasons, scope_name, site_classes
 from surgeon.display.registry import file_name, reports
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 from surgeon.text import and_more, format_beside_limit, format_count, join_first, seconds_text
@@ -49,7 +49,7 @@ SHOWN_SITES = 2
 OWN_KEYS = ("rule", "scope", "root", "outcome", "proof", "undone")  # the keys of a site that equals another one
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def report_json(report: RewriteReport) -> dict[str, Any]:
     """A report as in `to_dict`; among equal sites only the first is complete, and the others refer to it."""
     found = report.to_dict()
     for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
@@ -61,8 +61,8 @@ def report_json(report: Report) -> dict[str, Any]:
     return found
 
 
-@reports(Report, "rewrite", report_json)
-def document(report: Report) -> Document:
+@reports(RewriteReport, "rewrite", report_json)
+def document(report: RewriteReport) -> Document:
     """A rewrite."""
     subject = [
         ("model", Span(report.source, "code") if report.source else ""),
@@ -71,7 +71,7 @@ def document(report: Report) -> Document:
     return Document(file_name(report.source, "A rewrite"), list(_details(report)), list(_summary(report)), subject)
 
 
-def _details(report: Report) -> Iterator[Block]:
+def _details(report: RewriteReport) -> Iterator[Block]:
     yield _rules_table(report)
     yield from (Note(hint, "help") for hint in (upgrade_hint(report) or "", *report.next_steps))
     yield from (Note(line, "warning") for line in warning_lines(report))
@@ -88,7 +88,7 @@ def _details(report: Report) -> Iterator[Block]:
     yield Section("worst errors", [_errors_table(report)])
 
 
-def _rules_table(report: Report) -> Table:
+def _rules_table(report: RewriteReport) -> Table:
     """How often each rule fired, and where."""
     idle, rows = idle_rules(report), list[Sequence[Cell]]()
     remaining, rolled_back = _by_rule(report.sites), _by_rule(report.rolled_back)
@@ -109,7 +109,7 @@ def _rules_table(report: Report) -> Table:
     return Table("Rules that ran", heads, rows, most=len(rows))
 
 
-def _undone(report: Report, count: int) -> list[Cell]:
+def _undone(report: RewriteReport, count: int) -> list[Cell]:
     """The cell of what was rolled back; none where nothing was."""
     return [Number(f"{count:,}" if count else "", count)] if report.rolled_back else []
 
@@ -132,7 +132,7 @@ def _where(sites: Iterable[Site]) -> str:
     return f"{'; '.join(shown)}{and_more(len(scopes) - SHOWN_SITES, 'scopes')}"
 
 
-def _errors_table(report: Report) -> Table:
+def _errors_table(report: RewriteReport) -> Table:
     """The error of each rule that is closest to its limit."""
     rows = []
     for name, sites in _by_rule(report.sites).items():
@@ -144,7 +144,7 @@ def _errors_table(report: Report) -> Table:
     return Table("Worst errors", ("rule", "worst error of what is allowed"), rows)
 
 
-def _summary(report: Report) -> Iterator[tuple[str, Text]]:
+def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
     yield from edited_lines(report.edited) if report.edited is not None else ()
     yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
     constants = change(report.constants, " of them Constants)") if any(report.constants) else ()
@@ -158,7 +158,7 @@ def _summary(report: Report) -> Iterator[tuple[str, Text]]:
     if report.check is not None and report.check.layers is not None:
         yield "layers", layer_comparison_text(report.check.layers)
     yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
-    same = " (the same bytes as the input)" if report.is_unchanged else ""
+    same = " (the same bytes as the input)" if not report.sites and not report.steps else ""
     yield "written", written_text(report.output if report.written else "", same)
 
 
@@ -185,7 +185,7 @@ def upgrade_document(done: UpgradeReport) -> Document:
     return Document(file_name(done.source, "An upgrade"), [], summary)
 
 
-def outcome_words(report: Report) -> str:
+def outcome_words(report: RewriteReport) -> str:
     check = report.check
     if report.outcome == "unchanged":
         return "nothing matched"
@@ -218,7 +218,7 @@ def _counted(sites: Sequence[Site], what: str) -> str:
     return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
 
 
-def proof_words(report: Report) -> Iterator[str]:
+def proof_words(report: RewriteReport) -> Iterator[str]:
     """The proofs: how many, by what, and against what."""
     ways: dict[tuple[str, str, bool], dict[object, SiteProof]] = {}
     for proof in report.proofs:
@@ -234,14 +234,14 @@ def proof_words(report: Report) -> Iterator[str]:
         yield f"{format_count(count_of, 'proof')} by {oracle}"
 
 
-def not_covered_words(report: Report) -> str:
+def not_covered_words(report: RewriteReport) -> str:
     """What a proof does not cover, with other sizes if the user fixed some."""
     held = [f"{name} but {size}" for name, size in report.dims.items()]
     sizes = f"sizes of {' and of '.join(held)}, " if held else ""
     return f"not covered: {sizes}{NOT_COVERED}"
 
 
-def tested_inputs_text(report: Report) -> str:
+def tested_inputs_text(report: RewriteReport) -> str:
     """The kinds and sizes of inputs on which the proved sites agree; empty without runs."""
     proofs = [proof for proof in report.proofs if proof.runs and proof.outcome.value == "proved"]
     if not proofs:
@@ -250,7 +250,7 @@ def tested_inputs_text(report: Report) -> str:
     return inputs_words(kinds, dict.fromkeys(size for proof in proofs for size in proof.sizes))
 
 
-def error_words(report: Report) -> Iterator[str]:
+def error_words(report: RewriteReport) -> Iterator[str]:
     """The error closest to its limit over all proofs, with the original's, and the error of the whole models."""
     errors = [site.proof.worst for site in report.sites if site.proof is not None and site.proof.worst is not None]
     if errors:
@@ -284,7 +284,7 @@ def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, Text]]:
         yield "note", done.refused
 
 
-def detector_tail_text(report: Report) -> str:
+def detector_tail_text(report: RewriteReport) -> str:
     """What a rewrite did about the post-processing of a detector."""
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
 

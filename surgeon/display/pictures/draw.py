@@ -15,13 +15,13 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.matching.match import Match
 from surgeon.text import did_you_mean
 
-Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Report | Site"
+Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | RewriteReport | Site"
 NODES, RADIUS, CHANGES = 60, 2, 4
 
 
@@ -81,7 +81,7 @@ def draw(
     names = list(titles) or (["before", "after"] if len(models) == 2 else [""] * len(models))
     contents: list[Diagram] = []
     for model, title in zip(models, names, strict=True):
-        if isinstance(model, Report):
+        if isinstance(model, RewriteReport):
             contents += _report_diagrams(model, around)
         elif isinstance(model, Site):
             contents += _site_diagrams(model, "")
@@ -191,7 +191,7 @@ def _outgoing_tensors(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) 
     return [name for name in made if name in ends or any(node not in inside for node in scope.readers(name))]
 
 
-def _report_diagrams(report: Report, around: str | None) -> list[Diagram]:
+def _report_diagrams(report: RewriteReport, around: str | None) -> list[Diagram]:
     """The first site of each kind of change, before and after."""
     sites = [site for site in report.sites if around is None or around in _names(site)]
     if not sites:

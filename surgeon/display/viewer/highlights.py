@@ -5,7 +5,7 @@ from typing import Any
 
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Scope
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
@@ -16,7 +16,7 @@ Mark = tuple[str, str, bool, tuple[str, ...]]
 
 def marks_of(result: object) -> Iterator[Mark]:
     """The marks of a result.  Raises UsageError for a result without nodes."""
-    if isinstance(result, Report):
+    if isinstance(result, RewriteReport):
         for site in (*result.sites, *result.rolled_back):
             yield _site_mark(site)
     elif isinstance(result, Site):

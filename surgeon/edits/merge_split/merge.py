@@ -1,7 +1,6 @@
 """Merges two models into one: outputs of the first feed inputs of the second."""
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -110,16 +109,12 @@ def merge(
     require_output(is_in_memory(first) and is_in_memory(second), output, dry_run)
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
-    started = time.perf_counter()
     report = EditReport("", "", by_structure=False, other="it is made of two models")
     original = resolve_model(second)
-    try:
-        with Model.open(original) as opened:
-            request = Merging(model_name(first), model_name(second), {}, prefix)
-            change = Merge(request, opened, original, report=report, connect=connect, output=output)
-            made, _ = run(first, [change], checks, Saving(output, external_data, force))
-    finally:
-        report.seconds = time.perf_counter() - started
+    with Model.open(original) as opened:
+        request = Merging(model_name(first), model_name(second), {}, prefix)
+        change = Merge(request, opened, original, report=report, connect=connect, output=output)
+        made, _ = run(first, [change], checks, Saving(output, external_data, force))
     if isinstance(made, onnx.ModelProto) and isinstance(second, gs.Graph):
         made = gs.import_onnx(made)
     return ModelAndReport((None if dry_run else made, report))

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,16 +18,17 @@ from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
 from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
-from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.claim_check import proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
+from surgeon.pipeline.reports.report import Report
 from surgeon.proof.check_options import CheckOptions
-from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.check_result import Outcome
 from surgeon.proof.model.final_check import structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.result_base import JsonRecord, ModelAndReport, ResultBase
+from surgeon.result_base import JsonRecord, ModelAndReport
 
 SPLIT_CHECKS = ("model", "auto", "none")
 
@@ -50,7 +50,7 @@ class SplitPart(JsonRecord):
 
 
 @dataclass(slots=True)
-class SplitReport(JsonRecord, ResultBase):
+class SplitReport(Report):
     """What a split produced.
 
     Examples:
@@ -62,34 +62,15 @@ class SplitReport(JsonRecord, ResultBase):
 
     JSON = "source output outcome parts by_structure check written seconds refused"
 
-    source: str
-    """Path of the input model; empty if it was in memory."""
-    output: str
-    """Output folder; empty if the parts stay in memory."""
     parts: list[SplitPart] = field(default_factory=list)
     """The parts in the order in which they run."""
-    by_structure: bool = True
+    by_structure: bool = field(default=True, kw_only=True)
     """Whether every node of the parts is a node of the original."""
-    check: CheckResult | None = None
-    """Comparison of the parts, run one after the other, with the whole model; None if nothing was run."""
-    written: bool = False
-    """Whether files were written."""
-    seconds: float = 0.0
-    """Duration."""
-    refused: str = ""
-    """Why ONNX Runtime loads neither the original nor one of the parts; empty if it loads the original."""
 
     @property
-    def outcome(self) -> str:
-        """proved, failed, unproved or unchecked."""
-        if self.check is not None:
-            return self.check.outcome.value
-        return "proved" if self.by_structure else "unchecked"
-
-    @property
-    def proved(self) -> bool:
-        """Whether the parts, one after the other, are the whole."""
-        return self.outcome == "proved"
+    def changed(self) -> bool:
+        """Whether it was split, which each split does."""
+        return True
 
 
 def split(
@@ -142,9 +123,9 @@ def split(
     _refuse_misuse(source, at, parts, output, dry_run=dry_run)
     original = resolve_model(source)
     report = SplitReport(model_name(source), str(output or ""))
-    started = time.perf_counter()
+    timer = PhaseTimer()
     try:
-        with Model.open(original) as model:
+        with timer.phase("split"), Model.open(original) as model:
             whole = ModelDraft(model)
             whole.index  # noqa: B018  # raises for an invalid model
             run = _Splitting(whole, report, checks=checks, saving=saving)
@@ -159,7 +140,7 @@ def split(
                 return ModelAndReport((given, report))
             return ModelAndReport((run.into_folder(model, original, ends, Path(os.path.abspath(output))), report))
     finally:
-        report.seconds = time.perf_counter() - started
+        report.timed(timer.seconds)
 
 
 def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, output: object, dry_run: bool) -> None:

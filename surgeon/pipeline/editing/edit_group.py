@@ -1,7 +1,6 @@
 """`surgeon.edit`, and the transform that applies edits whose claims compose."""
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,12 +77,8 @@ def apply_edits(source: ModelLike, edits: Sequence[Edit], checks: Checks, saving
         raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
     groups = edit_groups(edits)
     require_output(is_in_memory(source), saving.output, checks.dry_run)
-    started, report = time.perf_counter(), groups[0].report
-    try:
-        made, _ = run(source, groups, checks, saving)
-    finally:
-        report.seconds = time.perf_counter() - started
-    return ModelAndReport((made, report))
+    made, _ = run(source, groups, checks, saving)
+    return ModelAndReport((made, groups[0].report))
 
 
 def edit_groups(edits: Sequence[Edit]) -> list["EditGroup"]:

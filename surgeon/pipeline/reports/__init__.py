@@ -1,3 +1,3 @@
-"""What rewrites, edits and upgrades did, as data."""
+"""What runs, rewrites, edits and upgrades did, as data."""
 
-__all__ = ["edit_report", "rewrite_report", "site", "upgrade_report"]
+__all__ = ["edit_report", "report", "rewrite_report", "site", "upgrade_report"]

@@ -1,13 +1,13 @@
 """What edits of a whole model did, as data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from onnx import ModelProto
 
+from surgeon.pipeline.reports.report import Report
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import JsonRecord, ResultBase
 
 
 class EditLike(Protocol):
@@ -35,7 +35,7 @@ class AppliedEdit:
 
 
 @dataclass(slots=True)
-class EditReport(JsonRecord, ResultBase):
+class EditReport(Report):
     """What edits of a whole model did.
 
     Examples:
@@ -48,49 +48,23 @@ class EditReport(JsonRecord, ResultBase):
 
     JSON = "source output outcome edits by_structure other check nodes bytes written seconds refused"
 
-    source: str
-    """Path of the input model; empty if it was in memory."""
-    output: str
-    """Path of the output file; empty if the result stays in memory."""
     edits: list[AppliedEdit] = field(default_factory=list)
     """What each edit did, in order."""
-    by_structure: bool = True
+    by_structure: bool = field(default=True, kw_only=True)
     """Whether every node of the result is a node of the original, apart from names."""
     other: str = ""
     """First difference in structure, as a clause; empty if there is none."""
-    check: CheckResult | None = None
-    """Comparison under ONNX Runtime; None if nothing was run."""
     nodes: tuple[int, int] = (0, 0)
     """Nodes of the main graph (before, after)."""
     bytes: tuple[int, int] = (0, 0)
     """Bytes of the output file (copied from the source, new), without data files."""
-    written: bool = False
-    """Whether the output file was written."""
-    seconds: float = 0.0
-    """Duration."""
     skeletons: tuple[ModelProto, ModelProto] | None = field(default=None, repr=False, compare=False)
     """Model (before, after), without the data of large tensors."""
-    refused: str = ""
-    """Why ONNX Runtime loads neither the original nor the result; empty if it loads the original."""
 
     @property
-    def outcome(self) -> str:
-        """proved, failed, unproved, unchecked, or unchanged where no edit had anything to do."""
-        if not any(done.said for done in self.edits):
-            return "unchanged"
-        if self.check is not None:
-            return self.check.outcome.value
-        return "proved" if self.by_structure else "unchecked"
-
-    @property
-    def proved(self) -> bool:
-        """Whether the claim of the result is proved, or nothing was changed."""
-        return self.outcome in ("proved", "unchanged")
-
-    @property
-    def doubts(self) -> list[str]:
-        """Why the result is not proved, if it was run: one sentence."""
-        return [self.check.reason] if self.check is not None and self.outcome != "proved" else []
+    def changed(self) -> bool:
+        """Whether an edit had anything to do."""
+        return any(done.said for done in self.edits)
 
     def record(self, found: CheckResult | None) -> None:
         """Add the check of a group of edits; the first that is not proved stays."""
@@ -102,10 +76,6 @@ class EditReport(JsonRecord, ResultBase):
             differences = tuple(dict.fromkeys((*before.differs_on, *found.differs_on)))
             found = replace(found, reason=reason, differs_on=differences)
         self.check = found
-
-    def timed(self, seconds: Mapping[str, float]) -> None:
-        """Add the time of a group of edits."""
-        self.seconds += sum(seconds.values())
 
     def saved(self, copied: int, new: int) -> None:
         """Note that the result is written."""

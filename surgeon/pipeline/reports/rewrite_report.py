@@ -4,14 +4,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from surgeon.pipeline.reports.edit_report import EditReport
+from surgeon.pipeline.reports.report import OUTCOMES, UNCHANGED, Report
 from surgeon.pipeline.reports.site import Site
-from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import ResultBase, json_of
+from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.proof.check_result import CheckResult
+from surgeon.result_base import json_of
 from surgeon.rules.mismatches.mismatch import Mismatch
 
 if TYPE_CHECKING:
-    from surgeon.pipeline.reports.edit_report import EditReport
-    from surgeon.pipeline.reports.upgrade_report import UpgradeReport
     from surgeon.proof.site_proof import SiteProof
 
 FEW = 8  # up to this number of rules, the text of a report also names those that fired nowhere
@@ -20,8 +21,10 @@ MISS_KEYS = "rule node reason where matched total kind op change opset near othe
 
 
 @dataclass(slots=True)
-class Report(ResultBase):
+class RewriteReport(Report):
     """What one rewrite did.  Its fields are keys of the JSON report, so they stay together in one record.
+
+    Its steps are the edit and the upgrade that were done before the rules ran.
 
     Examples:
         >>> import surgeon
@@ -30,10 +33,6 @@ class Report(ResultBase):
         ('proved', 4, 180, 164)
     """
 
-    source: str
-    """Path of the input model; empty if it was in memory."""
-    output: str
-    """Path of the output file; empty if the result stays in memory."""
     target: str
     """Target that the rules wrote for."""
     selection: dict[str, tuple[str, ...]]
@@ -48,24 +47,14 @@ class Report(ResultBase):
     """Nodes in all scopes of the source, without Constants."""
     nodes_after: int = 0
     """Nodes in all scopes of the result, without Constants."""
-    check: CheckResult | None = None
-    """Comparison of the whole models; None if none was requested."""
-    written: bool = False
-    """Whether the output file was written."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Duration by phase: "read", "match", "prove", "check", "write"."""
     ep: str | None = None
     """Execution provider that the user gave; None for the default."""
     constants: tuple[int, int] = (0, 0)
     """Constant nodes (before, after)."""
-    upgrade: "UpgradeReport | None" = None
-    """Upgrade of the opset before the rules ran; None if there was none."""
     not_upgraded: str = ""
     """Why the requested upgrade was not done; empty if none was requested or it was done."""
     tails: tuple[str, ...] = ()
     """Names among the rules that stand for an edit, such as "nms"."""
-    edited: "EditReport | None" = None
-    """What that edit did before the rules ran; None without one."""
     unused: dict[str, str] = field(default_factory=dict)
     """Patterns of `only` and `skip` that match no node, with a clause on the nearest names.
 
@@ -73,34 +62,36 @@ class Report(ResultBase):
     """
     dims: dict[str, int] = field(default_factory=dict)
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
-    refused: str = ""
-    """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
     next_steps: tuple[str, ...] = ()
     """What to do before the model runs on the target, such as sizes to give, one clause each."""
 
     @property
-    def outcome(self) -> str:
-        """The worst of failed, unproved, unchecked and proved over all sites, or unchanged where nothing matched.
-
-        A site that was rolled back counts too, although it is not in the result.
-        """
+    def own_outcome(self) -> str:
+        """The worst outcome of the sites and of the whole model; a site that was rolled back counts too."""
         found = {site.outcome for site in (*self.sites, *self.rolled_back)}
-        if self.check is not None:
-            found.add(self.check.outcome.value)
-        found.update(one.outcome for one in (self.upgrade, self.edited) if one is not None)
-        return next(
-            (outcome for outcome in ("failed", "unproved", "unchecked", "proved") if outcome in found), "unchanged"
-        )
+        found |= {UNCHANGED if self.check is None else self.check.outcome.value}
+        return min(found, key=OUTCOMES.index)
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether the model is unchanged."""
-        return not self.sites and self.upgrade is None and self.edited is None
+    def edited(self) -> EditReport | None:
+        """What the edit did for which a rule name stands, before the rules ran; None without one."""
+        return next((step for step in self.steps if isinstance(step, EditReport)), None)
 
     @property
-    def proved(self) -> bool:
-        """Whether every site is proved, or there was nothing to prove."""
-        return self.outcome in ("proved", "unchanged")
+    def upgrade(self) -> UpgradeReport | None:
+        """Upgrade of the opset before the rules ran; None if there was none."""
+        return next((step for step in self.steps if isinstance(step, UpgradeReport)), None)
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """Nodes (before, after)."""
+        return self.nodes_before, self.nodes_after
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Durations by phase, that of the edit and of the upgrade included."""
+        before = (("edit", self.edited), ("upgrade", self.upgrade))
+        return self.phases | {phase: step.duration for phase, step in before if step is not None}
 
     @property
     def proofs(self) -> "list[SiteProof]":
@@ -112,17 +103,6 @@ class Report(ResultBase):
     def remembered(self) -> int:
         """The number of sites whose proof an earlier run on this machine made."""
         return sum(site.proof is not None and site.proof.remembered for site in (*self.sites, *self.rolled_back))
-
-    @property
-    def doubts(self) -> list[str]:
-        """Why sites, or the whole model, are not proved: one sentence each, the site named."""
-        found = [
-            f"{site.rule} at {site.root}: {site.proof.reason}"
-            for site in self.sites
-            if site.proof is not None and site.outcome == "unproved"
-        ]
-        checks = (*(one.check for one in (self.edited, self.upgrade) if one is not None), self.check)
-        return found + [one.reason for one in checks if one is not None and one.outcome is Outcome.UNPROVED]
 
     def knows(self, name: str) -> bool:
         """Whether the user gave this name of rules, or a rule of this name ran."""
@@ -154,20 +134,6 @@ class Report(ResultBase):
         self.check = found
         for site in self.sites:
             site.check = found
-
-    def timed(self, seconds: dict[str, float]) -> None:
-        """Set the durations of the phases."""
-        self.seconds = seconds
-
-    def add_steps_before(self) -> None:
-        """Add the durations of the edit and the upgrade before the rules."""
-        for phase, report in (("edit", self.edited), ("upgrade", self.upgrade)):
-            if report is not None:
-                self.seconds[phase] = report.seconds
-
-    def saved(self, copied: int, new: int) -> None:
-        """Note that the result is written."""
-        self.written = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""

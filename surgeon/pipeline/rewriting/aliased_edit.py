@@ -9,7 +9,7 @@ from surgeon.errors import UsageError
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit_group import EditGroup, edit_groups
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.transform import Claim, Transform
 from surgeon.printed_commands import command
 from surgeon.rules.edit_aliases import EDIT_ALIASES
@@ -21,7 +21,7 @@ class AliasedEdits:
 
     kind: str
     """Kind of post-processing, as in `surgeon append`."""
-    report: Report
+    report: RewriteReport
     """Report of the rules, to which that of the edits is added."""
 
     def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform]:
@@ -30,7 +30,7 @@ class AliasedEdits:
             return ()
         with _naming_options(self.kind):
             groups = edit_groups(postprocessing_edits(draft, self.kind))
-        self.report.edited = groups[0].report
+        self.report.steps.append(groups[0].report)
         return [_WithOptionsNamed(group, self.kind) for group in groups]
 
 
@@ -49,7 +49,7 @@ class _WithOptionsNamed:
             return self.group.apply(draft, checks)
 
 
-def aliased_edits(name: str, target: str, report: Report) -> AliasedEdits:
+def aliased_edits(name: str, target: str, report: RewriteReport) -> AliasedEdits:
     """The edits of a name.  Raises UsageError if they are for another target."""
     tail = EDIT_ALIASES[name]
     if tail.target and tail.target != target:

@@ -12,7 +12,7 @@ from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.pipeline.rewriting.rollback import rollback_message
@@ -47,14 +47,14 @@ def rewrite(
     upgrade: UpgradeChoice = "none",
     options: CheckOptions | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, Report]:
+) -> tuple[Any, RewriteReport]:
     """Replace what the rules recognise, prove each replacement, and write the model.
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
         rules: rules by name, with commas: "gelu", "./my_rules.py", "./my_rules.py:name", "package.module:name"; "-name"
             leaves one out.  The tail of a detector, as "nms", is an edit that is made first.  In Python, rule objects
-            and local functions too; `Report.edited` describes such an edit.
+            and local functions too; `RewriteReport.edited` describes such an edit.
         inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
         output: the path to write, for a source that is a path.
         target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
@@ -75,12 +75,12 @@ def rewrite(
         upgrade: raise the model first to an opset of ai.onnx, or with "auto" to the least one at which all rules fire
             that wait for one.  Where a node would change its meaning, or the whole model would compute something else
             (it is run, unless `check` is "none"), an older opset is taken, or none, and the report says why.  In
-            Python, that is `Report.not_upgraded`.
+            Python, that is `RewriteReport.not_upgraded`.
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
     Returns:
-        The model in the kind it was given (a path: the path written), and a Report.  A site that fails is rolled back
+        The model in the kind it was given (a path: the path written), and a report.  A site that fails is rolled back
         with what was built on it, and the rest is kept.
 
     Raises:
@@ -121,8 +121,6 @@ def rewrite(
     except (CheckFailed, ExpectationUnmet) as error:
         error.report = report
         raise
-    finally:
-        report.add_steps_before()
     if report.rolled_back and not keep_going:
         raise CheckFailed(rollback_message(report), report, made)
     return ModelAndReport((made, report))

@@ -8,7 +8,8 @@ from surgeon.ir.function_table import accidental_calls
 from surgeon.ops.traversal import function_key
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import FAILED_PROOF, NOT_PROVED, Site
 from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused
 from surgeon.pipeline.rewriting.step_replay import remaining_near_misses
@@ -29,7 +30,7 @@ class RuleClaims:
 
     run: RuleRun
     """Run of the rules."""
-    report: Report
+    report: RewriteReport
     """Report of the rules, which is updated."""
     checks: Checks
     """What to establish."""

@@ -12,7 +12,7 @@ from surgeon.pipeline.acceptance.already_fused import already_fused
 from surgeon.pipeline.acceptance.kernel_support import ops_left, resolve_provider
 from surgeon.pipeline.checks import Checks, Progress
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings, NodeFilter
 from surgeon.pipeline.rewriting.rollback import RuleClaims
 from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
@@ -55,7 +55,7 @@ class RuleSet:
     """Execution provider; None for the default of the target."""
     for_many: bool = False
     """Whether the rules run on other models too: a pattern that matches no node is then reported, not an error."""
-    report: Report = field(default_factory=lambda: Report("", "", "", {}), compare=False, repr=False)
+    report: RewriteReport = field(default_factory=lambda: RewriteReport("", "", "", {}), compare=False, repr=False)
     """Report of the rules, and of the upgrade and the edit before them."""
 
     @cached_property
@@ -82,7 +82,7 @@ class RuleSet:
         if self.upgrade != "none":
             from surgeon.pipeline.rewriting.upgrade_for_rules import UpgradeForRules  # not at the top: few ask
 
-            steps.insert(0, UpgradeForRules(rules, self.upgrade))
+            steps.insert(0, UpgradeForRules(self.upgrade, self.report, rules.run_over))
         if tails:
             from surgeon.pipeline.rewriting.aliased_edit import aliased_edits  # not at the top: rarely needed
 
@@ -125,10 +125,10 @@ class RuleTransform:
     selection: Selection
     """Its rules, by the name that the user gave."""
     runs: dict[Model, FirstRun] = field(default_factory=dict, compare=False, repr=False)
-    """Runs that were made to choose an upgrade, by their model."""
+    """Runs so far, by their model: those to choose an upgrade are made before `apply`."""
 
     @property
-    def report(self) -> Report:
+    def report(self) -> RewriteReport:
         """Report of the rules."""
         return self.rule_set.report
 
@@ -144,12 +144,15 @@ class RuleTransform:
             by_name: Selection = {rule.name: (rule,) for rule in first}
             rules = unique_rules(by_name | self.selection)
             settings = DriverSettings(rules, asked.target, asked.ep, first, node_filter=filtered)
-            return FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks)), by_name, *before)
+            found = FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks)), by_name, *before)
+        self.runs[model] = found
+        return found
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
         """Run the rules over the model before the draft, and claim that each site computes the same."""
         checks.options.require_dims_of(draft.before.skeleton.graph)
-        found = self.runs.pop(draft.before, None) or self.run_over(draft.before, checks)
+        found = self.runs.get(draft.before) or self.run_over(draft.before, checks)
+        self.runs.clear()
         run, report, asked = found.run, self.rule_set.report, self.rule_set
         everything = found.first | self.selection
         report.selection = {name: tuple(rule.name for rule in rules) for name, rules in everything.items()}
@@ -203,7 +206,7 @@ def _with_proof_warmup(checks: Checks) -> Progress | None:
     return report
 
 
-def confirm_counts(report: Report, expect: Mapping[str, int], there: Any = lambda _: None) -> None:
+def confirm_counts(report: RewriteReport, expect: Mapping[str, int], there: Any = lambda _: None) -> None:
     """Raise ExpectationUnmet if a rule fired another number of times, UsageError for a rule that did not run.
 
     there: by name, nodes of the source that the rule would write, as a clause; None without any.

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
-from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.rules.rule import Rule
 from surgeon.text import did_you_mean
 
 
-def require_named(report: Report, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
+def require_named(report: RewriteReport, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
     """Raise UsageError for a pattern of node names without a match, and for a placeholder that becomes no plugin.
 
     for_many: the rules run on other models too, so a pattern without a match is not an error.
@@ -23,7 +23,7 @@ def require_named(report: Report, rules: Sequence[Rule], index: Index, *, for_ma
             raise UsageError(f"{_no_plugin(rule, report, index)} Nothing was written.")
 
 
-def _no_plugin(rule: Rule, report: Report, index: Index) -> str:
+def _no_plugin(rule: Rule, report: RewriteReport, index: Index) -> str:
     """Why a placeholder becomes no plugin, in a sentence."""
     ops = dict.fromkeys(op for scope in index.scopes for op, nodes in scope.by_op.items() if nodes)
     if rule.placeholder not in ops:

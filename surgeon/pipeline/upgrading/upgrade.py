@@ -78,7 +78,8 @@ def upgrade(
     """
     require_opset(opset)
     checks = Checks.named(check, UPGRADE_CHECKS, require_proof, options)
-    _, [done] = run(source, [Upgrade(opset, str(source))], checks, Saving(output, external_data, force))
+    _, report = run(source, [Upgrade(opset, str(source))], checks, Saving(output, external_data, force))
+    [done] = report.steps
     assert isinstance(done, UpgradeReport)  # as `Upgrade` claims
     return done
 

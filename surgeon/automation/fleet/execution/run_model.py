@@ -22,7 +22,6 @@ from surgeon.file.io.file_copy import same_content
 from surgeon.file.model import Model
 from surgeon.pipeline import driver
 from surgeon.pipeline.checks import Checks
-from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.proof.cache.proof_key import use_proof_store
 from surgeon.runtime.processes.worker_main import ReportProgress
@@ -174,23 +173,13 @@ class _ModelWork:
     def _fill_row(self, report: RecipeReport) -> None:
         """Put the results of the recipe into the row."""
         row = self.row
-        row.counts = report.counts
-        proofs: Counter[str] = Counter()
-        for part in report.parts:
-            if isinstance(part, EditReport):
-                row.edits += [sentence for done in part.edits for sentence in done.said]
-                before, after = part.nodes
-            else:
-                before, after = part.nodes_before, part.nodes_after
-                proofs.update(site.outcome for site in part.sites)
-                row.rolled_back += len(part.rolled_back)
-            row.nodes = (row.nodes[0] or before, after)
-        row.proofs = dict(proofs)
-        rewritten = [part for part in report.parts if not isinstance(part, EditReport)]
+        row.counts, row.nodes, row.rolled_back = report.counts, report.nodes, len(report.rolled_back)
+        row.edits = [sentence for done in report.edits for sentence in done.said]
+        row.proofs = dict(Counter(site.outcome for site in report.sites))
         if not row.why and row.outcome == "unproved":
-            row.why = next((doubt for part in report.parts for doubt in part.doubts), "")
-        unused = [unmatched(pattern, near) for part in rewritten for pattern, near in part.unused.items()]
-        row.why = row.why or next(iter(unused), "")
+            row.why = next(iter(report.doubts), "")
+        unused = (unmatched(pattern, near) for pattern, near in report.unused.items())
+        row.why = row.why or next(unused, "")
 
     def _publish(self, fetched: FetchedModel, out: Path) -> None:
         """Publish the result with the row; an error of the store goes into the row."""
@@ -221,15 +210,13 @@ def report_if_unmatched(recipe: Recipe, fetched: FetchedModel) -> RecipeReport |
 
     Raises the errors of the recipe.
     """
-    report = RecipeReport(fetched.source, "")
+    report = RecipeReport("", "")
     for step in recipe.steps:
         if not isinstance(step, Rules):
             return None
-        asked = rule_set(recipe, step)
-        driver.run(fetched.path, [asked], Checks(dry_run=True))
-        if asked.report.sites:
+        driver.run(fetched.path, [rule_set(recipe, step)], Checks(dry_run=True), report=report)
+        if report.sites:
             return None
-        report.parts.append(asked.report)
     return report
 
 

@@ -1,0 +1,98 @@
+"""The lock of a recipe: a file that says what each step did, for the next run to do the same.
+
+It holds counts and values, no sentences: an edit is its flag, its value, and the names and numbers of each change.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surgeon.automation.recipes.recipe import Recipe
+from surgeon.errors import ExpectationUnmet, ModelFileError, UsageError
+from surgeon.file.io.atomic_file import write_text
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.reports.edit_report import AppliedEdit
+from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.reports.rewrite_report import RewriteReport
+from surgeon.pipeline.rewriting.rule_set import confirm_counts
+
+_LOCK = ".lock"  # suffix of a recipe's name
+_VALUE = re.compile(r"(?<!\w)(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|(-?\d(?:[\d,.]*\d)?))(?!\w)")
+
+
+def read_lock(recipe: Recipe, parts: Sequence[Report], report: Report) -> dict[int, dict[str, Any]]:
+    """What each part of a recipe did the last time, by the id of its report.
+
+    Raises UsageError without a lock, ModelFileError for another file, and ExpectationUnmet, with the report, if the
+    recipe has other steps.
+    """
+    path = _path(recipe)
+    try:
+        found = [_part(part) for part in json.loads(path.read_text(encoding="utf-8"))["parts"]]
+    except FileNotFoundError:
+        raise UsageError(f"There is no {path}: run the recipe once with --lock to say what it does.") from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        how = "run the recipe once with --lock to write it anew"
+        raise ModelFileError(f"{path} is no lock of a recipe: {how}.") from None
+    if len(found) != len(parts):
+        raise ExpectationUnmet(
+            f"The recipe has {len(parts)} parts, and {len(found)} the last time; nothing was written.", report
+        )
+    if sum(isinstance(step, Edit) for step in recipe.steps) != sum(len(part["edits"]) for part in found):
+        raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", report)
+    return {id(part): before for part, before in zip(parts, found, strict=True)}
+
+
+def require_same(report: Report, before: dict[str, Any]) -> None:
+    """Raise ExpectationUnmet if a part of a recipe does otherwise than the last time."""
+    if isinstance(report, RewriteReport):
+        confirm_counts(report, {rule: before["rules"].get(rule, 0) for rule in report.counts})
+    for now, then in zip(map(_entry, report.edits), before["edits"], strict=False):
+        if any(then.get(key, value) != value for key, value in now.items()):
+            texts = ["; ".join(", ".join(values) for values in one["changes"]) or "nothing" for one in (now, then)]
+            was = f"{texts[0]}; it was: {texts[1]}"
+            raise ExpectationUnmet(f"{now['edit']} does otherwise than the last time ({was}); nothing was written.")
+
+
+def write_lock(recipe: Recipe, parts: Sequence[Report]) -> None:
+    """Write what each part of a recipe did.  Raises ModelFileError."""
+    held = [
+        {"rules": part.counts} if isinstance(part, RewriteReport) else {"edits": list(map(_entry, part.edits))}
+        for part in parts
+    ]
+    path = _path(recipe)
+    try:
+        write_text(path, json.dumps({"parts": held}, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ModelFileError(f"The lock {path} cannot be written: {error.strerror}.") from None
+
+
+def _path(recipe: Recipe) -> Path:
+    """The path of a recipe's lock file.  Raises UsageError for a recipe without a file."""
+    if recipe.path is None:
+        raise UsageError("Only a recipe that is a file has a lock beside it; save it and load it first.")
+    return recipe.path.with_name(recipe.path.name + _LOCK)
+
+
+def _entry(done: AppliedEdit) -> dict[str, Any]:
+    """What an edit did, as a lock holds it."""
+    value = done.edit.spelling if isinstance(done.edit, Edit) else ""
+    return {"edit": done.edit.flag, "value": value, "changes": list(map(_values, done.said))}
+
+
+def _part(held: dict[str, Any]) -> dict[str, Any]:
+    """What a lock holds of a part; those of earlier versions have the flag and the sentences of each edit."""
+    edits = [
+        {"edit": item[0], "changes": list(map(_values, item[1]))}
+        if isinstance(item, list)
+        else {key: item[key] for key in ("edit", "value", "changes")}
+        for item in held.get("edits", ())
+    ]
+    return {"rules": dict(held.get("rules", {})), "edits": edits}
+
+
+def _values(sentence: str) -> list[str]:
+    """The names in quotes and the numbers of a sentence, sorted: another wording has the same."""
+    return sorted(one or other or number.replace(",", "") for one, other, number in _VALUE.findall(sentence))

@@ -1,0 +1,142 @@
+"""The report of a run: what its transforms did, whether it is proved, and how long it took."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from surgeon.pipeline.reports.site import Site
+from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.result_base import JsonRecord, ResultBase
+
+UNCHANGED = "unchanged"
+OUTCOMES = ("failed", "unproved", "unchecked", "proved", UNCHANGED)
+"""The outcomes of transforms, the worst first."""
+
+
+@dataclass(slots=True)
+class Report(JsonRecord, ResultBase):
+    """What a run did, or one transform of it, for which there are classes with further fields.
+
+    Examples:
+        >>> import surgeon
+        >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
+        >>> report.proved, len(report.sites), report.nodes
+        (True, 4, (180, 164))
+    """
+
+    JSON = "source output outcome counts parts=steps written seconds"
+
+    source: str
+    """Path of the input model; empty if it was in memory."""
+    output: str
+    """Path of the output file or folder; empty if the result stays in memory."""
+    steps: list["Report"] = field(default_factory=list, kw_only=True)
+    """Reports of the steps of the run, or, of one transform, of what was done before it, in order."""
+    check: CheckResult | None = field(default=None, kw_only=True)
+    """Comparison of the whole models under ONNX Runtime; None if nothing was run."""
+    by_structure: bool = field(default=False, kw_only=True)
+    """Whether every node of the result is a node of the original, apart from names."""
+    refused: str = field(default="", kw_only=True)
+    """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
+    written: bool = field(default=False, kw_only=True)
+    """Whether the result was written."""
+    phases: dict[str, float] = field(default_factory=dict, kw_only=True)
+    """Seconds by phase, without the steps: "read", "match", "prove", "check", "write"."""
+
+    @property
+    def flat(self) -> "list[Report]":
+        """All steps and their steps, in order, and this report itself."""
+        return [*(inner for step in self.steps for inner in step.flat), self]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the transform itself changed the model."""
+        return False
+
+    @property
+    def own_outcome(self) -> str:
+        """The outcome without the steps."""
+        if not self.changed:
+            return UNCHANGED
+        if self.check is not None:
+            return self.check.outcome.value
+        return "proved" if self.by_structure else "unchecked"
+
+    @property
+    def outcome(self) -> str:
+        """The worst of failed, unproved, unchecked and proved over all steps; unchanged if nothing was changed."""
+        return min((one.own_outcome for one in self.flat), key=OUTCOMES.index)
+
+    @property
+    def proved(self) -> bool:
+        """Whether all changes are proved, or nothing was changed."""
+        return self.outcome in ("proved", UNCHANGED)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why sites, or the whole model, are not proved: one sentence each, the site named."""
+        unproved = [site for site in self.sites if site.proof is not None and site.outcome == "unproved"]
+        found = [f"{site.rule} at {site.root}: {site.proof.reason}" for site in unproved if site.proof is not None]
+        checks = [one.check for one in self.flat if one.check is not None]
+        return found + [check.reason for check in checks if check.outcome is not Outcome.PROVED]
+
+    @property
+    def sites(self) -> list[Site]:
+        """Sites of rules that are in the result."""
+        return self._all("sites")
+
+    @property
+    def rolled_back(self) -> list[Site]:
+        """Sites of rules that were rolled back because they failed or were not proved."""
+        return self._all("rolled_back")
+
+    @property
+    def edits(self) -> list[Any]:
+        """What each edit did, in order."""
+        return self._all("edits")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Patterns of `only` and `skip` that match no node, with a clause on the nearest names."""
+        return {pattern: near for step in self.steps for pattern, near in step.unused.items()}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each rule fired at sites in the result."""
+        return dict(sum((Counter(step.counts) for step in self.steps), Counter[str]()))
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """Nodes (before the first step, after the last)."""
+        sizes = [step.nodes for step in self.steps] or [(0, 0)]
+        return sizes[0][0], sizes[-1][1]
+
+    @property
+    def duration(self) -> float:
+        """Seconds, with those of the steps."""
+        return sum(self.phases.values()) + sum(step.duration for step in self.steps)
+
+    @property
+    def seconds(self) -> Any:
+        """The duration; of a rewrite, by phase."""
+        return self.duration
+
+    def record(self, found: CheckResult | None) -> None:
+        """Set the comparison with the model before."""
+        self.check = found
+
+    def timed(self, seconds: Mapping[str, float]) -> None:
+        """Add the durations of phases."""
+        for phase, value in seconds.items():
+            self.phases[phase] = self.phases.get(phase, 0.0) + value
+
+    def saved(self, copied: int, new: int) -> None:
+        """Note that the result of the run is written: its bytes that were copied, and the others."""
+        self.written = True
+        for step in self.steps:
+            step.saved(copied, new)
+
+    def _all(self, name: str) -> list[Any]:
+        """The values of a list of all steps, in order."""
+        return [item for step in self.steps for item in getattr(step, name)]
