@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from surgeon.display.blocks import ARROW, Cell, Document, Number, Section, Span, Table, Text, lines_of, outcome
-from surgeon.display.content.rewrite import written_text
-from surgeon.display.registry import file_name, reports
+from surgeon.display.content.report import outcome_row, report_document
+from surgeon.display.registry import reports
 from surgeon.precision.convert_report import MEANINGLESS, ORDER, ConvertReport, SegmentProof, error_text
-from surgeon.text import format_beside_limit, format_count, join_first, runs_text, seconds_text
+from surgeon.text import format_beside_limit, format_count, join_first, runs_text
 
 _SHOWN = 3  # nodes listed by name per reason
 
@@ -15,9 +15,8 @@ _SHOWN = 3  # nodes listed by name per reason
 @reports(ConvertReport, "convert")
 def document(report: ConvertReport) -> Document:
     """A conversion."""
-    subject = [("model", Span(report.source, "code") if report.source else "")]
     segments = Section("stretches", [Table("Stretches", SEGMENT_HEADS, list(map(_segment_row, report.stretches)))])
-    return Document(file_name(report.source, "A conversion"), [segments], list(_summary(report)), subject)
+    return report_document(report, "A conversion", _summary(report), [segments])
 
 
 def _summary(report: ConvertReport) -> Iterator[tuple[str, Text]]:
@@ -31,13 +30,11 @@ def _summary(report: ConvertReport) -> Iterator[tuple[str, Text]]:
     yield "casts", f"{report.casts:,}"
     yield "stored", (before, " ", ARROW, " ", after)
     yield from lines_of("stretch", segment_lines(report))
-    yield "outcome", (outcome(report.outcome), f" {outcome_words(report)}".rstrip())
+    yield outcome_row(report, outcome_words(report))
     if report.error is not None and report.outcome in ("proved", "unproved"):
         yield "moved", f"outputs by {report.error:.2g} of their scale at most"
     if report.outcome == "proved":
         yield "", ORDER
-    yield "time", seconds_text(report.seconds)
-    yield "written", written_text(report.output if report.written else "")
 
 
 SEGMENT_HEADS = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")

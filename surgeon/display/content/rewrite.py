@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from surgeon.display.blocks import (
-    ARROW,
     Block,
     Cell,
     Document,
@@ -16,7 +15,6 @@ from surgeon.display.blocks import (
     Table,
     Text,
     lines_of,
-    outcome,
     toned,
 )
 from surgeon.display.content.comparison import (
@@ -34,15 +32,15 @@ from surgeon.display.content.near_misses import (
     warning_lines,
     why_command,
 )
+from surgeon.display.content.report import change, edit_lines, outcome_row, report_document
 from surgeon.display.content.site import kinds_of_sites, reasons, scope_name, site_classes
-from surgeon.display.registry import file_name, reports
+from surgeon.display.registry import reports
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.text import and_more, format_beside_limit, format_count, join_first, seconds_text
+from surgeon.text import and_more, format_beside_limit, format_count, join_first
 
 if TYPE_CHECKING:
-    from surgeon.pipeline.reports.edit_report import EditReport
     from surgeon.proof.site_proof import SiteProof
 
 SHOWN_SITES = 2
@@ -64,11 +62,10 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 @reports(RewriteReport, "rewrite", report_json)
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
-    subject = [
-        ("model", Span(report.source, "code") if report.source else ""),
-        ("target", report.target if report.ep is None else f"{report.target} ({report.ep})"),
-    ]
-    return Document(file_name(report.source, "A rewrite"), list(_details(report)), list(_summary(report)), subject)
+    target = report.target if report.ep is None else f"{report.target} ({report.ep})"
+    same = "" if report.sites or report.steps else " (the same bytes as the input)"
+    rows, details = _summary(report), _details(report)
+    return report_document(report, "A rewrite", rows, details, subject=[("target", target)], same=same)
 
 
 def _details(report: RewriteReport) -> Iterator[Block]:
@@ -145,11 +142,11 @@ def _errors_table(report: RewriteReport) -> Table:
 
 
 def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
-    yield from edited_lines(report.edited) if report.edited is not None else ()
+    yield from edit_lines(report)
     yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
     constants = change(report.constants, " of them Constants)") if any(report.constants) else ()
     yield "nodes", (*change((report.nodes_before, report.nodes_after)), *([" (", *constants] if constants else ()))
-    yield "outcome", (outcome(report.outcome), f"  {outcome_words(report)}".rstrip())
+    yield outcome_row(report, f" {outcome_words(report)}")
     yield from lines_of("proofs", proof_words(report))
     tried = tested_inputs_text(report)
     yield "tried", tried
@@ -157,32 +154,13 @@ def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
     yield from lines_of("differs", error_words(report))
     if report.check is not None and report.check.layers is not None:
         yield "layers", layer_comparison_text(report.check.layers)
-    yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
-    same = " (the same bytes as the input)" if not report.sites and not report.steps else ""
-    yield "written", written_text(report.output if report.written else "", same)
-
-
-def change(numbers: tuple[int, int], rest: str = "") -> Text:
-    """Two numbers, before and after."""
-    return f"{numbers[0]:,} ", ARROW, f" {numbers[1]:,}{rest}"
-
-
-def written_text(path: str, note: str = "") -> Text:
-    """The output file.  path: empty if nothing was written."""
-    return (Span(path, "code"), note) if path else "nothing"
 
 
 @reports(UpgradeReport, "upgrade")
 def upgrade_document(done: UpgradeReport) -> Document:
     """An upgrade."""
-    reason = f" {done.check.reason}" if done.check is not None and done.check.reason else ""
-    summary = [
-        *upgrade_lines(done),
-        ("outcome", (outcome(done.outcome), reason)),
-        ("time", seconds_text(done.seconds)),
-        ("written", written_text(done.output if done.written else "")),
-    ]
-    return Document(file_name(done.source, "An upgrade"), [], summary)
+    reason = done.check.reason if done.check is not None else ""
+    return report_document(done, "An upgrade", [*upgrade_lines(done), outcome_row(done, reason)])
 
 
 def outcome_words(report: RewriteReport) -> str:
@@ -287,11 +265,3 @@ def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, Text]]:
 def detector_tail_text(report: RewriteReport) -> str:
     """What a rewrite did about the post-processing of a detector."""
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
-
-
-def edited_lines(done: "EditReport") -> Iterator[tuple[str, Text]]:
-    """The effects of the edit before the rules: a title, empty for continuation lines, and a text."""
-    for applied in done.edits:
-        yield from lines_of(applied.edit.flag, applied.said)
-
-
