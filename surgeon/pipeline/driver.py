@@ -159,7 +159,10 @@ class _Run:
             smaller = claim.less(failure, draft) if claim.less is not None else None
             if smaller is None:
                 message = f"{failure.message}; nothing was written."
-                raise GraphError(message) if failure.is_invalid else CheckFailed(message, claim.report)
+                if failure.is_invalid:
+                    raise GraphError(message)
+                whose = (step for step in self.report.steps if any(claim.report is one for one in step.flat))
+                raise CheckFailed(message, next(whose))
             claim = smaller
 
     def _draft(self) -> ModelDraft:

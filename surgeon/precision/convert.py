@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from surgeon.errors import CheckFailed, RuleError, UsageError
@@ -12,11 +11,9 @@ from surgeon.ops.schemas.attribute_values import dtype_number
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Saving
 from surgeon.pipeline.driver import run
-from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.rewriting.rollback import rollback_message
 from surgeon.pipeline.rewriting.rule_set import Rules, RuleSet
-from surgeon.pipeline.transform import Compound, Transform
 from surgeon.precision.conversion import Convert
 from surgeon.precision.convert_report import ConvertReport
 from surgeon.precision.kept_nodes.selectors import AUTO
@@ -112,23 +109,15 @@ def convert(
         output=resolve_output(output),
         report=report,
     )
-    first: list[Transform | Compound] = [rule_set, _NothingRolledBack(rule_set.report)] if rules else []
-    made, _ = run(source, [*first, conversion], checks, Saving(output, external_data, force))
+    transforms: list[RuleSet | Convert] = [*([rule_set] if rules else []), conversion]
+    made, _ = run(source, transforms, checks, Saving(output, external_data, force), agree=_refuse_rollback)
     return ModelAndReport((made, report))
 
 
-@dataclass(frozen=True, slots=True)
-class _NothingRolledBack:
-    """Refuse to convert a model of which sites were rolled back."""
-
-    report: Report
-    """Report of the rules."""
-
-    def expand(self, draft: ModelDraft, checks: Checks) -> tuple[()]:
-        """No transforms.  Raises CheckFailed."""
-        if self.report.rolled_back:
-            raise CheckFailed(rollback_message(self.report), self.report)
-        return ()
+def _refuse_rollback(done: Report) -> None:
+    """Raise CheckFailed if sites of rules were rolled back."""
+    if done.rolled_back:
+        raise CheckFailed(rollback_message(done), done)
 
 
 def _change(to: str, from_: str | None) -> DtypeChange:

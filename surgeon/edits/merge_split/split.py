@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
@@ -27,7 +26,7 @@ from surgeon.pipeline.reports.report import Report
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.model.final_check import structural_fault
-from surgeon.proof.model.load_check import require_loaded
+from surgeon.proof.model.load_check import loading
 from surgeon.result_base import JsonRecord, ModelAndReport
 
 SPLIT_CHECKS = ("model", "auto", "none")
@@ -121,26 +120,20 @@ def split(
     checks = Checks.named(check, SPLIT_CHECKS, require_proof, options, dry_run=dry_run)
     saving = Saving(output, external_data, force)
     _refuse_misuse(source, at, parts, output, dry_run=dry_run)
-    original = resolve_model(source)
+    original, timer = resolve_model(source), PhaseTimer()
     report = SplitReport(model_name(source), str(output or ""))
-    timer = PhaseTimer()
     try:
         with timer.phase("split"), Model.open(original) as model:
             whole = ModelDraft(model)
             whole.index  # noqa: B018  # raises for an invalid model
-            run = _Splitting(whole, report, checks=checks, saving=saving)
             planner = SplitPlanner(whole)
             ends = planner.at_tensors(at) if at else planner.into_parts(parts or 0)
-            if dry_run:
-                run.plan(model, original, ends)
-                return ModelAndReport(([], report))
-            if output is None:
-                made = run.in_memory(model, original, ends)
-                given = [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made
-                return ModelAndReport((given, report))
-            return ModelAndReport((run.into_folder(model, original, ends, Path(os.path.abspath(output))), report))
+            run = _Splitting(whole, original, ends, report, checks=checks, saving=saving)
+            made = run.plan() if dry_run else run.in_memory() if output is None else run.into_folder(Path(output))
     finally:
         report.timed(timer.seconds)
+    given = [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made
+    return ModelAndReport((given, report))
 
 
 def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, output: object, dry_run: bool) -> None:
@@ -167,6 +160,10 @@ class _Splitting:
 
     whole: ModelDraft
     """The model, unchanged."""
+    original: OutputModel
+    """The same as a path or a proto."""
+    ends: Sequence[PartBoundary]
+    """Inputs and outputs of each part."""
     report: SplitReport
     """Report, which is updated."""
     checks: Checks
@@ -174,57 +171,66 @@ class _Splitting:
     saving: Saving
     """How to write them."""
 
-    def plan(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> None:
-        """Add the planned parts to the report."""
-        for number, one in enumerate(ends, 1):
-            self._draft_of_part(model, one, _name(original, number, len(ends)))
+    def plan(self) -> list[Any]:
+        """No parts; the report has them."""
+        for _ in self._drafts():
+            pass
+        return []
 
-    def in_memory(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> list[onnx.ModelProto]:
+    def in_memory(self) -> list[Any]:
         """The parts as models in memory."""
-        made = [self._draft_of_part(model, one, "").patch().to_proto() for one in ends]
+        made = [draft.patch().to_proto() for draft in self._drafts()]
         for part in made:
-            _require_valid(model, part)
-        self._check(model, original, made)
+            self._require_valid(part)
+        self._check(made)
         return made
 
-    def into_folder(
-        self, model: Model, original: OutputModel, ends: Sequence[PartBoundary], folder: Path
-    ) -> list[Path]:
+    def into_folder(self, output: Path) -> list[Any]:
         """The parts as files in a folder: all of them or none."""
-        mode = self.saving.external_data
+        folder, mode, made = Path(os.path.abspath(output)), self.saving.external_data, list[Path]()
         with _staged(folder, self.saving.force) as staging:
-            made = []
-            for number, one in enumerate(ends, 1):
-                path = staging / _name(original, number, len(ends))
-                patch = self._draft_of_part(model, one, path.name).patch(path, whole=mode not in ("auto", "copy"))
-                save(model, patch, path, external_data=mode, check=lambda path: _require_valid(model, path))
+            for draft in self._drafts():
+                path = staging / self.report.parts[-1].name
+                patch = draft.patch(path, whole=mode not in ("auto", "copy"))
+                save(self.whole.before, patch, path, external_data=mode, check=self._require_valid)
                 made.append(path)
-            self._check(model, original, made)
+            self._check(made)
         self.report.written = True
         return [folder / path.name for path in made]
 
-    def _draft_of_part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
-        """The draft of one part."""
-        draft = ModelDraft(model)
-        extract(draft, ends.inputs, ends.outputs, self.whole)
-        other = structural_difference(model.skeleton, draft.skeleton, draft.claim)
-        self.report.by_structure = self.report.by_structure and not other
-        self.report.parts.append(SplitPart(name, ends.inputs, ends.outputs, len(draft.graph.node)))
-        return draft
+    def _drafts(self) -> Iterator[ModelDraft]:
+        """The draft of each part, which is the last in the report."""
+        model, width = self.whole.before, len(str(len(self.ends)))
+        for number, ends in enumerate(self.ends, 1):
+            draft = ModelDraft(model)
+            extract(draft, ends.inputs, ends.outputs, self.whole)
+            self.report.by_structure &= not structural_difference(model.skeleton, draft.skeleton, draft.claim)
+            name = f"{self.original.stem}-{number:0{width}}.onnx" if isinstance(self.original, Path) else ""
+            self.report.parts.append(SplitPart(name, ends.inputs, ends.outputs, len(draft.graph.node)))
+            yield draft
 
-    def _check(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
-        """Compare the parts, run one after the other, with the whole model; raises if they differ."""
+    def _require_valid(self, part: OutputModel) -> None:
+        """Raise GraphError for a part that breaks ONNX's rules."""
+        complaint = structural_fault(self.whole.before, part)
+        if complaint is not None:
+            raise GraphError(f"A part would be no valid model ({complaint}); nothing was written.")
+
+    def _check(self, made: Sequence[OutputModel]) -> None:
+        """Load the parts, and compare them, run one after the other, with the whole model; raises if they differ."""
         options, whole, report = self.checks.options, self.checks.whole, self.report
-        refusals = [require_loaded("split", [original], part, options=options, report=report) for part in made]
-        report.refused = next(filter(None, refusals), "")
+        for part in made:
+            loaded = loading([self.original], part, options)
+            if loaded.fault:
+                raise CheckFailed(f"The split model does not load: {loaded.fault}; nothing was written.", report)
+            report.refused = report.refused or loaded.note
         if whole == "never" or (whole == "auto" and report.by_structure):
             return
-        model.check_data(sums=True)
+        self.whole.before.check_data(sums=True)
         links = [
             ChainLink(f"part {number}", part, {}, {name: name for name in ends.outputs})
             for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
         ]
-        found = check_chain(original, model.skeleton, links, options=options)
+        found = check_chain(self.original, self.whole.before.skeleton, links, options=options)
         if found.outcome is Outcome.UNPROVED and report.by_structure:
             found = proved_by_structure(found)
         report.check = found
@@ -232,18 +238,6 @@ class _Splitting:
         if is_wrong or (found.outcome is Outcome.UNPROVED and self.checks.require_proof):
             how = "The parts differ from the whole" if is_wrong else "The parts are not proved"
             raise CheckFailed(f"{how}: {found.reason.rstrip('.')}; nothing was written.", report)
-
-
-def _name(original: OutputModel, number: int, count: int) -> str:
-    """File name of a part."""
-    stem = original.stem if isinstance(original, Path) else "model"
-    return f"{stem}-{number:0{len(str(count))}}.onnx"
-
-
-def _require_valid(model: Model, part: OutputModel) -> None:
-    complaint = structural_fault(model, part)
-    if complaint is not None:
-        raise GraphError(f"A part would be no valid model ({complaint}); nothing was written.")
 
 
 @contextmanager

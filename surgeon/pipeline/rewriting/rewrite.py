@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from surgeon.errors import CheckFailed, ExpectationUnmet, UsageError
+from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.file.save import ExternalDataMode
@@ -114,13 +114,9 @@ def rewrite(
         ep=ep,
     )
     rule_set.require()
+    with gc_paused():
+        made, _ = run(source, [rule_set], replace(checks, progress=progress), Saving(output, external_data, force))
     report = rule_set.report
-    try:
-        with gc_paused():
-            made, _ = run(source, [rule_set], replace(checks, progress=progress), Saving(output, external_data, force))
-    except (CheckFailed, ExpectationUnmet) as error:
-        error.report = report
-        raise
     if report.rolled_back and not keep_going:
         raise CheckFailed(rollback_message(report), report, made)
     return ModelAndReport((made, report))

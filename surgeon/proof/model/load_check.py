@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from surgeon.errors import CheckFailed
 from surgeon.file.external_data.self_reference import MIN_BYTES, self_referencing_model
 from surgeon.file.model import InMemoryModel, Model
 from surgeon.file.save import OutputModel
@@ -74,26 +73,6 @@ def loading(
     if refused.lacks in tolerated:
         return LoadAnswer()
     return LoadAnswer(f"ONNX Runtime loads the original but not the result, {why}")
-
-
-def require_loaded(
-    how: str,
-    originals: Sequence[OutputModel],
-    made: OutputModel,
-    *,
-    options: CheckOptions,
-    report: object,
-    tolerated: Collection["Lack"] = FOREIGN_OPS,
-) -> str | None:
-    """Load a result; return a note if the original does not load either, else None.
-
-    how: how the result came to be, "edited" or "upgraded".  Raises CheckFailed, with the report, if only the original
-    loads.
-    """
-    found = loading(originals, made, options, tolerated)
-    if found.fault:
-        raise CheckFailed(f"The {how} model does not load: {found.fault}; nothing was written.", report)
-    return found.note or None
 
 
 def refusal(

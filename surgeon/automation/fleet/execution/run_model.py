@@ -156,11 +156,9 @@ class _ModelWork:
                 )
         except TransientStorageError:
             raise
-        except CheckFailed as error:
-            row.outcome, row.why = "failed", fetched.with_public_names(str(error))
-            return error.report if isinstance(error.report, RecipeReport) else None
-        except ExpectationUnmet as error:
-            row.outcome, row.why = "unexpected", fetched.with_public_names(str(error))
+        except (CheckFailed, ExpectationUnmet) as error:
+            row.outcome = "failed" if isinstance(error, CheckFailed) else "unexpected"
+            row.why = fetched.with_public_names(str(error))
             return error.report if isinstance(error.report, RecipeReport) else None
         except SurgeonError as error:
             if isinstance(error.__cause__ or error.__context__, MemoryError):  # raised in the code of a rule
