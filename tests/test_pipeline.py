@@ -22,6 +22,7 @@ from surgeon.pipeline.editing.edit_group import edit_groups
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.pipeline.rewriting.rule_set import RuleSet, RuleTransform
 from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.load_check import LoadAnswer, loading
 from surgeon.rules.catalogue import resolve
 from surgeon.testing import parse
@@ -99,10 +100,34 @@ def test_a_rule_that_fails_between_two_edits_is_rolled_back_alone():
     made, report = driver.run(parse(RELUS), [*edits[0], RuleSet([relu_once, not_once]), *edits[1]])
     assert [site.rule for site in report.steps[1].rolled_back] == ["not_once"]
     assert [site.outcome for site in report.steps[1].sites] == ["proved"]
+    assert (report.outcome, report.sites, report.rolled_back) == ("failed", *sites_of(report.steps[1]))
+    assert [done.edit.flag for done in report.edits] == ["rename", "strip-doc", "rename"]
+    assert report.counts == {"relu_once": 1}
+    assert report.nodes == (report.steps[0].nodes[0], report.steps[2].nodes[1])
+    assert report.duration == pytest.approx(sum(step.duration for step in report.steps))
     first, _ = surgeon.edit(parse(RELUS), Rename("x", "v"))
     second, _ = surgeon.rewrite(first, relu_once)
     third, _ = surgeon.edit(second, [StripDoc(), Rename("y", "w")])
     assert made == third
+
+
+def sites_of(report):
+    return report.sites, report.rolled_back
+
+
+def test_a_conversion_is_as_much_proved_as_the_rules_before_it():
+    """The outcome of a report is the worst of its steps and of its own."""
+    found = CheckResult(Outcome.UNPROVED, "Nothing runs it.", (), seconds=0.0, runs=0, tolerance={})
+    rules = surgeon.RewriteReport("", "", "ort", {}, check=found)
+    report = surgeon.ConvertReport("", "", ("float32", "float16"), 3, error=0.001, max_error=0.01, steps=[rules])
+    assert (report.own_outcome, report.outcome, report.proved) == ("proved", "unproved", False)
+    assert report.doubts == ["Nothing runs it."]
+
+
+def test_a_conversion_refuses_a_model_of_which_sites_were_rolled_back():
+    with pytest.raises(surgeon.CheckFailed, match="1 of 2 sites was rolled back") as failed:
+        surgeon.convert(parse(RELUS), rules=[relu_once, not_once])
+    assert [site.rule for site in failed.value.report.rolled_back] == ["not_once"]
 
 
 def test_inputs_of_the_user_follow_renamed_inputs_through_rules(tmp_path):
