@@ -16,12 +16,11 @@ from surgeon.automation.fleet.local_imports import is_local, local_imports
 from surgeon.automation.fleet.run_database import PlannedModel
 from surgeon.automation.fleet.storage.storage import storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
+from surgeon.automation.recipes.run_recipe import rule_set
 from surgeon.entry_points import entry_points
 from surgeon.errors import UsageError
-from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.rewriting.rule_set import require_choice
 from surgeon.proof.check_options import CheckOptions
-from surgeon.rules.catalogue import file_of, resolve_with_edits
+from surgeon.rules.catalogue import file_of
 from surgeon.rules.rule import Rule
 from surgeon.versions import versions as installed
 
@@ -94,20 +93,14 @@ class FleetSettings:
         for place, step in enumerate(self.recipe.steps):
             if isinstance(step, Rules):
                 try:
-                    resolve_provider(self.recipe.target, self.recipe.ep)
-                    require_choice(step.upgrade, step.expect, step.only, step.skip)
+                    rule_set(self.recipe, step).require()
                 except UsageError as error:
                     raise UsageError(f"{self.recipe.at(place)}{error}") from None
-        self._rules()
 
     def _rules(self) -> list[Rule]:
-        """The rules of all steps.  Raises RuleError and UsageError for unknown names."""
-        found: list[Rule] = []
-        for step in self.recipe.steps:
-            if isinstance(step, Rules):
-                rules, _ = resolve_with_edits(step.rules, approximate=step.approximate)
-                found += [rule for some in rules.values() for rule in some]
-        return found
+        """The rules of all steps."""
+        sets = [rule_set(self.recipe, step) for step in self.recipe.steps if isinstance(step, Rules)]
+        return [rule for one in sets for rules in one.resolved[0].values() for rule in rules]
 
     def with_cache_key(self) -> "FleetSettings":
         """The settings with their cache key, a new identifier of the run, and the versions of this process."""

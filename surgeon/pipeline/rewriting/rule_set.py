@@ -68,7 +68,12 @@ class RuleSet:
     def require(self) -> None:
         """Raise UsageError for invalid values, and RuleError for rules that cannot run."""
         resolve_provider(self.target, self.ep)
-        require_choice(self.upgrade, self.expect, self.only, self.skip)
+        if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
+            raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
+        require_expected_counts(self.expect)
+        for names in (self.only, self.skip):
+            if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+                raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
         _ = self.resolved
 
     def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:
@@ -88,16 +93,6 @@ class RuleSet:
 
             steps[:0] = [aliased_edits(tails[0], self.target, self.report)]
         return steps
-
-
-def require_choice(upgrade: UpgradeChoice, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
-    """Raise UsageError for invalid values of these arguments."""
-    if isinstance(upgrade, bool) or not (upgrade in ("none", "auto") or isinstance(upgrade, int)):
-        raise UsageError(f"upgrade={upgrade!r} is no opset; give a number, 'auto' or 'none'.")
-    require_expected_counts(expect)
-    for names in (only, skip):
-        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-            raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
 
 
 @dataclass(frozen=True, slots=True)
