@@ -79,6 +79,11 @@ def runs_text(runs: int, oracle: str) -> str:
     return f"{format_count(runs, 'set')} of inputs under {oracle}"
 
 
+def of_the_limit(part: float) -> str:
+    """An error as a part of its limit: "0.27 of the limit"; above 1 it never reads as 1."""
+    return f"{format_beside_limit(part, 1.0, (2, 2))[0]} of the limit"
+
+
 def format_beside_limit(found: float, allowed: float, digits: tuple[int, int] = (3, 3)) -> tuple[str, str]:
     """A number and its limit, with as many digits as needed to show which is larger.
 

@@ -16,6 +16,7 @@ ERRORS = re.compile(
     rf"(?P<first>{FIGURE}) absolute, (?P<second>{FIGURE}) relative(?:, (?P<third>{FIGURE}) ULP)?"
     rf"|off by at most (?P<off>{FIGURE})(?: at \[[\d, ]+\])? \((?P<part>{FIGURE}) relative\)"
     rf"|differs by (?P<by>{FIGURE}) (?:where|there)"
+    rf"|(?P<limit>{FIGURE}) of the limit"
 )
 NUMBERS = re.compile(rf"(?<![\w.])({NUMBER})(?![\w]|\.\w)")
 ROUNDING = 1e-4  # an absolute error from which on it is one of formulas, not of rounding
@@ -51,7 +52,7 @@ def _parts(line: str) -> Iterator[Part]:
         yield from _numbers(line[end : found.start()])
         figures = [figure for figure in found.groups() if figure is not None]
         end = found.end()
-        if float(figures[0]) >= ROUNDING:
+        if found["limit"] is None and float(figures[0]) >= ROUNDING:
             yield from _numbers(found.group())
         else:
             yield re.sub(rf" at \[[\d, ]+\]|{FIGURE}", "", found.group())

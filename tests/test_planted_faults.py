@@ -177,7 +177,7 @@ def test_half_precision_gelu_passes():
     assert report.outcome == "proved", report.sites[0].proof
     worst = report.sites[0].proof.worst
     assert worst.dtype == "float16"
-    assert worst.rewritten.max_abs <= worst.original.max_abs + worst.allowed
+    assert 0 < worst.severity <= 1
 
 
 FEW = {

@@ -20,8 +20,6 @@ from surgeon.display.blocks import (
 from surgeon.display.content.comparison import (
     NOT_COVERED,
     compared_text,
-    deviation_text,
-    error_and_tolerance,
     inputs_words,
     layer_comparison_text,
 )
@@ -38,7 +36,7 @@ from surgeon.display.registry import reports
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.text import and_more, format_beside_limit, format_count, join_first
+from surgeon.text import and_more, format_count, join_first, of_the_limit
 
 if TYPE_CHECKING:
     from surgeon.proof.site_proof import SiteProof
@@ -136,9 +134,8 @@ def _errors_table(report: RewriteReport) -> Table:
         errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
         worst = max(errors, key=lambda error: error.severity, default=None)
         if worst is not None:
-            share = " of ".join(format_beside_limit(worst.gap, worst.allowed))
-            rows.append((Span(name, "code"), Number(share, worst.severity)))
-    return Table("Worst errors", ("rule", "worst error of what is allowed"), rows)
+            rows.append((Span(name, "code"), Number(of_the_limit(worst.severity), worst.severity)))
+    return Table("Worst errors", ("rule", "largest error"), rows)
 
 
 def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
@@ -229,21 +226,14 @@ def tested_inputs_text(report: RewriteReport) -> str:
 
 
 def error_words(report: RewriteReport) -> Iterator[str]:
-    """The error closest to its limit over all proofs, with the original's, and the error of the whole models."""
+    """The error closest to its limit over all proofs, and the error of the whole models."""
     errors = [site.proof.worst for site in report.sites if site.proof is not None and site.proof.worst is not None]
     if errors:
         worst = max(errors, key=lambda error: error.severity)
-        own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
-        gap, allowed = error_and_tolerance(worst.gap, worst.allowed, worst.scale)
-        yield f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
-        if worst.rewritten.max_rel:
-            relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
-            yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
+        yield f"by {of_the_limit(worst.severity)} at most, in {worst.name!r} ({worst.dtype})"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
-        gap, allowed = error_and_tolerance(whole.max_abs, whole.allowed, whole.scale)
-        deviation = deviation_text(whole, gap)
-        yield f"worst {deviation} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
+        yield f"by {of_the_limit(whole.severity)} at most in the whole model, in output {whole.name!r} ({whole.dtype})"
 
 
 def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, Text]]:

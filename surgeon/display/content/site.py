@@ -18,12 +18,12 @@ from surgeon.display.blocks import (
     Text,
     outcome,
 )
-from surgeon.display.content.comparison import deviation_text, error_and_tolerance
+from surgeon.display.content.comparison import deviation_text
 from surgeon.display.registry import reports
 from surgeon.pipeline.reports.site import NodeInfo, Site
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.match import Match
-from surgeon.text import and_more, join_first
+from surgeon.text import and_more, join_first, of_the_limit
 
 if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture
@@ -136,10 +136,9 @@ def _proof_rows(proof: SiteProof) -> Iterator[tuple[str, Text]]:
     yield "sizes", join_first(proof.sizes, SHOWN_SIZES)
     worst = proof.worst
     if worst is not None:
-        gap, allowed = error_and_tolerance(worst.gap, worst.allowed, worst.scale)
-        yield "differs", f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype})"
-        if worst.original is not None:
-            yield "", f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
+        yield "differs", f"by {of_the_limit(worst.severity)} at most, in {worst.name!r} ({worst.dtype})"
+        own = "" if worst.original is None else f"original {deviation_text(worst.original)}; "
+        yield "", f"{own}rewritten {deviation_text(worst.rewritten)}"
 
 
 @reports(Site, "site")

@@ -1,7 +1,6 @@
 """The judgement of one output of a run: the replacement against the original and its reference."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 from onnx import FunctionProto, ModelProto
@@ -11,9 +10,11 @@ from surgeon.proof.cases.value_strategies import absolute_error, begins_at_zero,
 from surgeon.proof.judge.common_nodes import have_common_nodes
 from surgeon.proof.judge.exemptions import overflows, reach_fill
 from surgeon.proof.proof_case import ProofCase
+from surgeon.runtime.numerics.close_results import judge_close
+from surgeon.runtime.numerics.float_judge import JudgeSettings
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_with_settings
 from surgeon.runtime.sessions.oracle import Oracle
 
 
@@ -40,23 +41,20 @@ class OutputJudge:
         original: np.ndarray,
         rewritten: np.ndarray,
         *,
-        exact: np.ndarray | None,
+        reference: Callable[[], np.ndarray | None],
         feeds: Feeds,
         overflowing: bool,
         may_lose: bool,
     ) -> TensorError | None:
         """The error of one output; None where the difference is exempt, see `surgeon.proof.judge.exemptions`.
 
-        exact: the reference's output.  overflowing: the inputs are finite but large.  may_lose: products of such inputs
-        may overflow.  The sensitivity of the reference is measured only where it decides.
+        reference: gives the output of the reference, None without one; it is called only where the original does not
+        decide.  overflowing: the inputs are finite but large.  may_lose: products of such inputs may overflow.  The
+        sensitivity of the reference is measured only where it decides.
         """
         options = self._case.options
-        judged = partial(
-            judge_tensor,
-            name,
-            original,
-            rewritten,
-            exact,
+        asked = JudgeSettings.of(
+            original.dtype,
             rtol=options.rtol,
             atol=options.atol,
             slack=self._case.slack,
@@ -66,10 +64,17 @@ class OutputJudge:
             has_signs=name in self._sign_sensitive,
             terms=self.terms,
         )
+        if (close := judge_close(name, original, rewritten, asked)) is not None:
+            return close
+        exact = reference()
+        answer = original if exact is None else exact
+
+        def judged(moved: Sensitivity) -> TensorError:
+            return judge_with_settings(name, original, rewritten, exact, moved=moved, asked=asked)
+
         if may_lose:
             found = judged(Sensitivity.uniform(0.0))
             if found.ok or overflows(self._case, feeds, self._oracle):
                 return found if found.ok else None
-        answer = original if exact is None else exact
         found = self._sensitivity.judge(judged, name, answer, dtype=original.dtype, feeds=feeds)
         return None if not found.ok and reach_fill(self._case, feeds, self._oracle) else found

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -456,7 +456,7 @@ class ProofRun:
     ) -> str | None:
         """Compare all outputs of a run; return the first failure."""
         found, inputs = self.findings, self._sides.inputs
-        exact = self._exact(feeds)
+        exact = cache(partial(self._exact, feeds))
         for name, answer in original.items():
             if name not in rewritten:
                 return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
@@ -467,7 +467,7 @@ class ProofRun:
                 name,
                 answer,
                 rewritten[name],
-                exact=exact.get(name),
+                reference=lambda name=name: exact().get(name),  # type: ignore[misc]
                 feeds=feeds,
                 # The reciprocal of a denormal overflows in the reference too: no dtype is wider than float64.
                 overflowing=facts.may_overflow or (facts.has_denormals and answer.dtype == np.float64),

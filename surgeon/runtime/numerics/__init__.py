@@ -5,6 +5,8 @@ It knows arrays and numbers, and no models.
 
 __all__ = [
     "array_comparison",
+    "close_results",
+    "float_judge",
     "input_perturbation",
     "magnitude_classes",
     "rounding_perturbation",

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.numerics.array_comparison import name_of_dtype
+from surgeon.runtime.numerics.array_comparison import name_of_dtype, tolerance
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
@@ -19,15 +18,15 @@ ROUNDING_FACTOR = 4.0
 _OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
 _ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
 _VISIBLE = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
-_HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
-_COUNTED = 0.25  # allowed difference of integers that nothing rounds
+HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
+COUNTED = 0.25  # allowed difference of integers that nothing rounds
 _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
 _KINDS = ("finite", "NaN", "inf", "-inf")
 _FINITE, _NAN, _INF, _MINUS_INF = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class JudgeSettings:
     """What may differ on purpose, and what else is known of a run."""
 
     rtol: float
@@ -51,6 +50,35 @@ class Allowance:
     signed_zeros: bool = False
     """Whether 0 and -0 differ."""
 
+    @classmethod
+    def of(
+        cls,
+        dtype: np.dtype,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+        slack: float = 0.0,
+        overflowing: bool = False,
+        terms: int = 1,
+        by_ones: float | np.ndarray = 0.0,
+        errs_alike: bool = False,
+        has_signs: bool = False,
+    ) -> "JudgeSettings":
+        """The settings for a tensor of a dtype; the parameters are those of `tensor_judge.judge_tensor`."""
+        relative, absolute = tolerance(name_of_dtype(dtype), rtol, atol)
+        return cls(
+            relative,
+            absolute,
+            is_own=rtol is not None or atol is not None,
+            intended_error=slack,
+            overflowing=overflowing,
+            sum_ulps=_summing(dtype, terms),
+            adds_up=terms > 1,
+            absolute_error=by_ones,
+            shared_error=errs_alike,
+            signed_zeros=has_signs,
+        )
+
 
 class FloatJudge:
     """Two results of one tensor, its reference, and what is allowed; one shape, flat, in float64.
@@ -65,7 +93,7 @@ class FloatJudge:
         rewritten: np.ndarray,
         reference: np.ndarray | None,
         moved: Sensitivity,
-        asked: Allowance,
+        asked: JudgeSettings,
     ) -> None:
         self.dtype, self.asked, self.shape = original.dtype, asked, original.shape
         self.limits = ml_dtypes.finfo(self.dtype)
@@ -102,22 +130,16 @@ class FloatJudge:
         if asked.is_own:
             large = classes.largest
             return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.intended_error * (1 + large))
-        slack = asked.intended_error * (1 + classes.scale)
-        rounding = ROUNDING_FACTOR * float(self.limits.eps) * classes.usual
-        of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
-        found = np.asarray(classes.spread(of_class) + (0.0 if asked.shared_error else self._of_one()))
+        slack = classes.spread(asked.intended_error * (1 + classes.scale))
+        by_kernels = 0.0 if asked.shared_error else self._of_one()
+        found = np.asarray(class_tolerance(classes, asked, self.dtype) + slack + by_kernels)
         if asked.intended_error or not self._counts():
             return found
-        return np.where(self._distinguishable(), np.minimum(found, _COUNTED), found)
+        return np.where(self._distinguishable(), np.minimum(found, COUNTED), found)
 
     def _of_one(self) -> np.ndarray:
         """The absolute error of kernels."""
-        asked = self.asked
-        return (
-            ROUNDING_FACTOR
-            * max(asked.atol, float(self.limits.eps))
-            * np.asarray(asked.absolute_error, np.float64).ravel()
-        )
+        return kernel_error(self.asked, self.dtype)
 
     def _counts(self) -> bool:
         """Whether the output and the original hold only integers, so that none of them is rounded."""
@@ -185,7 +207,7 @@ class FloatJudge:
         """Where the absolute error of kernels is a large part of the largest number, and how large it is."""
         asked = self.asked
         by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else self._of_one()
-        return np.where(by_kernels > _HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
+        return np.where(by_kernels > HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
         """Where both original and result err by more of the largest number than rounding explains."""
@@ -326,15 +348,38 @@ class FloatJudge:
 
     def _deviation(self, gap: np.ndarray) -> Deviation:
         """Return the largest of these distances from the reference, in all three measures."""
-        meaningful = self.magnitude >= _MEANINGFUL * self.classes.largest
-        relative = float((gap / self.magnitude).max(initial=0.0, where=meaningful & (self.magnitude > 0)))
-        ulps = float((gap / self._spacing).max(initial=0.0, where=meaningful))
-        return Deviation(float(gap.max(initial=0.0)), relative, ulps)
+        return deviation(gap, self.magnitude, self.dtype)
 
-    @cached_property
-    def _spacing(self) -> np.ndarray:
-        """A unit in the last place of each element."""
-        return spacing(self.magnitude, self.dtype)
+
+def _summing(dtype: np.dtype, terms: int) -> float:
+    """The error of a sum in units in the last place of its terms, added in any order.
+
+    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
+    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
+    float32.
+    """
+    return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
+
+
+def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviation:
+    """The largest of these distances in all three measures, from numbers of these magnitudes."""
+    meaningful = magnitude >= _MEANINGFUL * magnitude.max(initial=0.0)
+    relative = float((gap / magnitude).max(initial=0.0, where=meaningful & (magnitude > 0)))
+    ulps = float((gap / spacing(magnitude, dtype)).max(initial=0.0, where=meaningful))
+    return Deviation(float(gap.max(initial=0.0)), relative, ulps)
+
+
+def class_tolerance(classes: MagnitudeClasses, asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
+    """The allowed rounding of each element, as a part of the scale of similar ones."""
+    limits = ml_dtypes.finfo(dtype)
+    rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
+    return classes.spread(np.maximum(asked.rtol * classes.scale, rounding) + _below_normal(limits))
+
+
+def kernel_error(asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
+    """The absolute error that kernels may have, for all elements or for each."""
+    unit = max(asked.atol, float(ml_dtypes.finfo(dtype).eps))
+    return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
 
 
 def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -18,9 +18,8 @@ from surgeon.runtime.numerics.array_comparison import (
     dtype_name,
     max_abs_difference,
     mismatch_reason,
-    tolerance,
 )
-from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR, Allowance, FloatJudge
+from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR, FloatJudge, JudgeSettings
 from surgeon.runtime.numerics.sensitivity import Sensitivity, difference
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError, worst_error
 
@@ -69,6 +68,30 @@ def judge_tensor(
     the original differs from it, as it overflowed inside, the result may be like either.  Any other result must equal
     the original, or the reference, if that moved by no more.
     """
+    asked = JudgeSettings.of(
+        original.dtype,
+        rtol=rtol,
+        atol=atol,
+        slack=slack,
+        overflowing=overflowing,
+        terms=terms,
+        by_ones=by_ones,
+        errs_alike=errs_alike,
+        has_signs=has_signs,
+    )
+    return judge_with_settings(name, original, rewritten, reference, moved=moved, asked=asked)
+
+
+def judge_with_settings(
+    name: str,
+    original: np.ndarray,
+    rewritten: np.ndarray,
+    reference: np.ndarray | None,
+    *,
+    moved: Sensitivity | float,
+    asked: JudgeSettings,
+) -> TensorError:
+    """The same with settings that several judgements share."""
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
         infinite = Deviation(math.inf, math.inf, math.inf)
@@ -81,30 +104,7 @@ def judge_tensor(
     with np.errstate(all="ignore"):
         if dtype not in TOLERANCES:
             return _judge_exact(name, dtype, original, rewritten=rewritten, reference=reference, movement=movement)
-        relative, absolute = tolerance(dtype, rtol, atol)
-        asked = Allowance(
-            relative,
-            absolute,
-            is_own=rtol is not None or atol is not None,
-            intended_error=slack,
-            overflowing=overflowing,
-            sum_ulps=_summing(original.dtype, terms),
-            adds_up=terms > 1,
-            absolute_error=by_ones,
-            shared_error=errs_alike,
-            signed_zeros=has_signs,
-        )
         return FloatJudge(original, rewritten, reference, moved=movement, asked=asked).judge(name)
-
-
-def _summing(dtype: np.dtype, terms: int) -> float:
-    """The error of a sum in units in the last place of its terms, added in any order.
-
-    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
-    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
-    float32.
-    """
-    return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
 
 
 def _judge_exact(

@@ -1,0 +1,109 @@
+"""Judge results that are close to the original's without a reference in higher precision: nine of ten results are.
+
+Such a result passes whatever the original is worth, because it is as right or as wrong as the original.  The reference
+and the sensitivity of a computation cost several runs, so they are for results that do not pass here.
+"""
+
+import numpy as np
+
+from surgeon.runtime.numerics.array_comparison import (
+    TOLERANCES,
+    dtype_name,
+    max_abs_difference,
+    mismatch_reason,
+)
+from surgeon.runtime.numerics.float_judge import (
+    COUNTED,
+    HIDING,
+    JudgeSettings,
+    class_tolerance,
+    deviation,
+    kernel_error,
+)
+from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
+from surgeon.runtime.numerics.sensitivity import widen_narrow_float
+from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
+
+
+def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: JudgeSettings) -> TensorError | None:
+    """The verdict on a result that passes because it is close to the original, None for any other.
+
+    Equal bits pass.  So do floats within the dtype's or the user's tolerance of the original; NaN and infinity must be
+    equal, and signs of zeros if they count.  Where all numbers are integers they may differ by a quarter.
+
+    The severity is an upper bound: all other allowances are left out, and the original stands for the reference.
+    """
+    dtype = dtype_name(original)
+    if mismatch_reason(original, rewritten) is not None:
+        return None
+    if dtype not in TOLERANCES:
+        if not _same_bits(original, rewritten) and np.any(original != rewritten):
+            return None
+        numeric = dtype not in ("string", "bool")
+        scale = max_abs_difference(original, np.zeros_like(original)) if numeric else 1.0
+        return _passed(name, dtype, Deviation(0.0, 0.0, 0.0), scale=scale, allowed=0.0, gap=0.0)
+    a, b = widen_narrow_float(original).ravel(), widen_narrow_float(rewritten).ravel()
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(a)
+        magnitude = np.abs(a) if finite.all() else np.where(finite, np.abs(a), 0)
+        scale = float(magnitude.max(initial=0.0))
+        may_err = not (asked.shared_error or asked.is_own)
+        may_hide = may_err and bool(np.any(kernel_error(asked, original.dtype) > HIDING * scale))
+        if _same_bits(original, rewritten):
+            none = Deviation(0.0, 0.0, 0.0)
+            return _passed(name, dtype, none, scale=scale, allowed=asked.rtol * scale, gap=0.0, may_hide=may_hide)
+        if a.dtype.kind == "c" or not _same_kinds(a, b, finite, asked.signed_zeros):
+            return None
+        gap = np.abs(a - b) if finite.all() else np.where(finite, np.abs(a - b), 0)
+        if asked.is_own:
+            limit = np.full(gap.shape, asked.atol + asked.rtol * scale)
+        else:
+            limit = class_tolerance(MagnitudeClasses(magnitude.astype(np.float64), finite), asked, original.dtype)
+        if not asked.is_own and gap.max(initial=0.0) > COUNTED and np.array_equal(magnitude, np.round(magnitude)):
+            return None  # they may be counts, which nothing rounds
+        if not (gap <= limit).all():
+            return None
+        part = np.divide(gap, limit, out=np.zeros_like(gap), where=gap > 0)
+        place = int(part.argmax())
+        found = deviation(gap, magnitude, original.dtype)
+        numbers = {"scale": scale, "allowed": float(limit[place]), "gap": float(gap[place])}
+        return _passed(name, dtype, found, **numbers, may_hide=may_hide, severity=float(part[place]))
+
+
+def _same_bits(original: np.ndarray, rewritten: np.ndarray) -> bool:
+    """Whether two arrays of one shape hold the same bits; False for strings."""
+    return original.dtype == rewritten.dtype != object and original.tobytes() == rewritten.tobytes()
+
+
+def _same_kinds(a: np.ndarray, b: np.ndarray, finite: np.ndarray, has_signs: bool) -> bool:
+    """Whether NaN, infinity by sign and, if they count, zeros by sign are in the same places."""
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False
+    zero = (a == 0) & (b == 0) if has_signs else np.zeros(0, np.bool_)
+    return not np.any(zero) or np.array_equal(np.signbit(a[zero]), np.signbit(b[zero]))
+
+
+def _passed(
+    name: str,
+    dtype: str,
+    found: Deviation,
+    *,
+    scale: float,
+    allowed: float,
+    gap: float,
+    severity: float = 0.0,
+    may_hide: bool = False,
+) -> TensorError:
+    return TensorError(
+        name=name,
+        dtype=dtype,
+        original=None,
+        rewritten=found,
+        scale=scale,
+        allowed=allowed,
+        ok=True,
+        why="",
+        severity=severity,
+        gap=gap,
+        may_hide=may_hide,
+    )
