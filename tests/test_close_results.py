@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import surgeon
+from surgeon.proof.judge.error_summary import ErrorSummary
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
-from surgeon.runtime.numerics.float_judge import JudgeSettings
+from surgeon.runtime.numerics.sensitivity import Sensitivity
+from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from tests.judging_twice import judging_twice
 from tests.mutation.subjects import fixtures
 
@@ -95,3 +98,33 @@ def test_proofs_judge_alike_with_a_reference_for_every_result():
     assert found.unlike == []
     assert found.doubted == []
     assert found.counts["equal bits"] + found.counts["close"] > found.counts["judged"] > 0
+
+
+def judged(moved=0.0, **settings):
+    """A right result of one number, against a reference that moves."""
+    two = np.array([2], np.float32)
+    return judge_tensor("y", two, two, np.array([2.0]), moved, **settings)
+
+
+def test_the_reason_for_a_limit():
+    """It is the largest allowance of the largest number."""
+    assert judged().because == "float32 rounds"
+    assert judged().limit_over_scale == pytest.approx(2e-5)
+    assert judged(rtol=0.5).because == "the tolerance was given"
+    assert judged(slack=0.25).because == "the rule says approximate=0.25"
+    assert judged(by_ones=100.0).because == "kernels of such functions err by as much near one"
+    assert judged(0.25).because == "rounding on the way moves it as far"
+    jumps = Sensitivity(np.zeros(1), np.ones(1), np.zeros(1))
+    assert judged(jumps).because == "a rounded number on the way may fall to either side"
+
+
+def test_a_note_on_a_limit_above_one_per_cent():
+    """Unless some run on usual inputs had a smaller one."""
+    summary, two = ErrorSummary(()), np.array([2], np.float32)
+    summary.add(judged(0.02), two, "float64", is_usual=True)
+    reason = "because rounding on the way moves it as far"
+    assert summary.loose_limit_note() == f"'y' may be off by 4 % of its largest number on all inputs, {reason}"
+    summary.add(judged(), two, "float64", is_usual=False)
+    assert summary.loose_limit_note() != ""
+    summary.add(judged(), two, "float64", is_usual=True)
+    assert summary.loose_limit_note() == ""

@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 
 from surgeon.proof.cases.value_strategies import absolute_error
+from surgeon.runtime.numerics.allowances import ROUNDING_FACTOR
 from surgeon.runtime.numerics.array_comparison import TOLERANCES
-from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 

@@ -137,6 +137,8 @@ def _proof_rows(proof: SiteProof) -> Iterator[tuple[str, Text]]:
     worst = proof.worst
     if worst is not None:
         yield "differs", f"by {of_the_limit(worst.severity)} at most, in {worst.name!r} ({worst.dtype})"
+        if worst.because:
+            yield "limit", f"{worst.limit_over_scale:.2g} of the largest number, mostly because {worst.because}"
         own = "" if worst.original is None else f"original {deviation_text(worst.original)}; "
         yield "", f"{own}rewritten {deviation_text(worst.rewritten)}"
 

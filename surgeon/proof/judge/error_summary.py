@@ -13,6 +13,12 @@ from surgeon.runtime.numerics.tensor_error import (
     original_wrong_reason,
 )
 
+MAX_LIMIT = 0.01
+"""The limit of a float32 output, as a part of its largest number, up to which a proof needs no note.
+
+Whole models lose around 1 % in half precision: a larger error is one that users of a float32 model notice.
+"""
+
 
 class ErrorSummary:
     """The errors of all outputs over several runs.
@@ -25,6 +31,7 @@ class ErrorSummary:
         self.worst: dict[str, TensorError] = {}
         self._empty = empty
         self._informative, self._unblurred = set[str](), set[str]()
+        self._tightest: dict[str, TensorError] = {}  # errors of usual inputs with the smallest limit
         self._doubted = ""  # why the original itself is wrong
         self._noisy: dict[str, TensorError] = {}  # errors of outputs that are lost in rounding
         self._blurred: dict[str, TensorError] = {}  # errors of usual inputs that are below the error of kernels
@@ -47,6 +54,8 @@ class ErrorSummary:
             self._blurred.setdefault(name, found)
         elif is_usual and not found.may_hide and found.scale:
             self._unblurred.add(name)
+        if is_usual and found.ok and found.dtype == "float32" and answer.size:
+            self._tightest[name] = min(found, self._tightest.get(name, found), key=lambda one: one.limit_over_scale)
         if not found.is_informative and found.ok:
             self._noisy.setdefault(name, found)
             return
@@ -70,3 +79,11 @@ class ErrorSummary:
         lost = [error for name, error in self._noisy.items() if name not in self._informative]
         reasons = chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost))
         return self._doubted or next(reasons, None)
+
+    def loose_limit_note(self) -> str:
+        """A note on a float32 output whose limit on usual inputs is never below `MAX_LIMIT`; empty for none."""
+        loose = max(self._tightest.values(), key=lambda one: one.limit_over_scale, default=None)
+        if loose is None or loose.limit_over_scale <= MAX_LIMIT:
+            return ""
+        part = f"{100 * loose.limit_over_scale:.2g} % of its largest number"
+        return f"{loose.name!r} may be off by {part} on all inputs, because {loose.because}"

@@ -10,8 +10,8 @@ from surgeon.proof.cases.value_strategies import absolute_error, begins_at_zero,
 from surgeon.proof.judge.common_nodes import have_common_nodes
 from surgeon.proof.judge.exemptions import overflows, reach_fill
 from surgeon.proof.proof_case import ProofCase
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
-from surgeon.runtime.numerics.float_judge import JudgeSettings
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
 from surgeon.runtime.numerics.tensor_judge import TensorError, judge_with_settings

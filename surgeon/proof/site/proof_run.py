@@ -249,7 +249,8 @@ class ProofRun:
             return Outcome.UNPROVED, why
         if doubt := unmatched(case.models.before) or found.summary.unproved_reason():
             return Outcome.UNPROVED, doubt
-        return Outcome.PROVED, scope_note(case.intended_differences, found.unsupported_empty)
+        notes = found.summary.loose_limit_note(), scope_note(case.intended_differences, found.unsupported_empty)
+        return Outcome.PROVED, "; ".join(filter(None, notes))
 
     def _state_sizes(self) -> bool:
         """State the fixed sizes in both models, for onnx may infer wrong ones otherwise; whether that is new."""

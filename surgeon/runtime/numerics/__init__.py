@@ -4,9 +4,9 @@ It knows arrays and numbers, and no models.
 """
 
 __all__ = [
+    "allowances",
     "array_comparison",
     "close_results",
-    "float_judge",
     "input_perturbation",
     "magnitude_classes",
     "rounding_perturbation",

@@ -4,22 +4,18 @@ Such a result passes whatever the original is worth, because it is as right or a
 and the sensitivity of a computation cost several runs, so they are for results that do not pass here.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
+from surgeon.runtime.numerics.allowances import COUNTED, JudgeSettings, class_tolerance, kernel_error
 from surgeon.runtime.numerics.array_comparison import (
     TOLERANCES,
     dtype_name,
     max_abs_difference,
     mismatch_reason,
 )
-from surgeon.runtime.numerics.float_judge import (
-    COUNTED,
-    HIDING,
-    JudgeSettings,
-    class_tolerance,
-    deviation,
-    kernel_error,
-)
+from surgeon.runtime.numerics.float_judge import HIDING, deviation
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
@@ -67,7 +63,8 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
         place = int(part.argmax())
         found = deviation(gap, magnitude, original.dtype)
         numbers = {"scale": scale, "allowed": float(limit[place]), "gap": float(gap[place])}
-        return _passed(name, dtype, found, **numbers, may_hide=may_hide, severity=float(part[place]))
+        error = _passed(name, dtype, found, **numbers, may_hide=may_hide, severity=float(part[place]))
+        return replace(error, limit_over_scale=float(limit[magnitude.argmax()]) / scale if scale else 0.0)
 
 
 def _same_bits(original: np.ndarray, rewritten: np.ndarray) -> bool:
@@ -106,4 +103,6 @@ def _passed(
         severity=severity,
         gap=gap,
         may_hide=may_hide,
+        limit_over_scale=allowed / scale if scale else 0.0,
+        because=f"{dtype} rounds" if allowed else "",
     )

@@ -1,83 +1,33 @@
-"""Compare two results of one float tensor with a reference, element by element."""
+"""Compare two results of one float tensor with a reference, element by element, and each with its limit."""
 
 import math
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.numerics.array_comparison import name_of_dtype, tolerance
+from surgeon.runtime.numerics.allowances import (
+    Compared,
+    JudgeSettings,
+    fixed_allowances,
+    kernel_error,
+    measured_allowances,
+    rounding_by_class,
+)
+from surgeon.runtime.numerics.array_comparison import name_of_dtype
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
 from surgeon.text import format_beside_limit
 
-# A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
-# far rounding can carry what is computed here.
-ROUNDING_FACTOR = 4.0
-_OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
-_ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
-_VISIBLE = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
-HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
-COUNTED = 0.25  # allowed difference of integers that nothing rounds
-_MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
+# The part of the largest number that rounding may take while something is left to be judged: with the factor of 4 above
+# one unit, zeros in place of the result still differ by more than rounding, though few other functions do.
+_VISIBLE = 1 / 8
+# The part of the largest number that kernels may err by while they cannot hide another function.  Rounding is measured
+# here and kernels are not, so it is a quarter of the part for rounding.
+HIDING = 1 / 32
+_MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
 _KINDS = ("finite", "NaN", "inf", "-inf")
 _FINITE, _NAN, _INF, _MINUS_INF = range(4)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """What may differ on purpose, and what else is known of a run."""
-
-    rtol: float
-    """Relative tolerance."""
-    atol: float
-    """Absolute tolerance."""
-    is_own: bool = False
-    """Whether the user set the tolerance."""
-    intended_error: float = 0.0
-    """How far a rule changes numbers on purpose."""
-    overflowing: bool = False
-    """Whether inputs are finite and large."""
-    sum_ulps: float = 0.0
-    """Units in the last place by which the longest sum may err."""
-    adds_up: bool = False
-    """Whether there is a sum."""
-    absolute_error: float | np.ndarray = 0.0
-    """Absolute error of kernels, for all elements or for each."""
-    shared_error: bool = False
-    """Whether both results come from the same kernels, so that their absolute errors cancel."""
-    signed_zeros: bool = False
-    """Whether 0 and -0 differ."""
-
-    @classmethod
-    def of(
-        cls,
-        dtype: np.dtype,
-        *,
-        rtol: float | None = None,
-        atol: float | None = None,
-        slack: float = 0.0,
-        overflowing: bool = False,
-        terms: int = 1,
-        by_ones: float | np.ndarray = 0.0,
-        errs_alike: bool = False,
-        has_signs: bool = False,
-    ) -> "JudgeSettings":
-        """The settings for a tensor of a dtype; the parameters are those of `tensor_judge.judge_tensor`."""
-        relative, absolute = tolerance(name_of_dtype(dtype), rtol, atol)
-        return cls(
-            relative,
-            absolute,
-            is_own=rtol is not None or atol is not None,
-            intended_error=slack,
-            overflowing=overflowing,
-            sum_ulps=_summing(dtype, terms),
-            adds_up=terms > 1,
-            absolute_error=by_ones,
-            shared_error=errs_alike,
-            signed_zeros=has_signs,
-        )
 
 
 class FloatJudge:
@@ -110,68 +60,33 @@ class FloatJudge:
         self.classes = MagnitudeClasses(self.magnitude.astype(np.float64, copy=False), finite)
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
-        self.smooth, self.inputs, self.jumps = map(self._flat, (moved.smooth, moved.inputs, moved.jumps))
-        self.tolerance, rounding = self._tolerance(), self._rounding()  # of elements, and of classes
-        self.rounding = self.classes.spread(rounding)
-        self.allowed = (
-            self.tolerance + self.classes.spread(rounding + self._conditioned()) + ROUNDING_FACTOR * self.jumps
-        )
+        flat = Sensitivity(*map(self._flat, (moved.smooth, moved.jumps, moved.inputs)))
+        compared = Compared(self.dtype, self.classes, self.gap_a, countable=self._countable(), moved=flat)
+        fixed, measured = tuple(fixed_allowances(compared, asked)), tuple(measured_allowances(compared, asked))
+        self.rounding = self.classes.spread(rounding_by_class(compared, asked))
+        self.tolerance = np.asarray(sum(one.size for one in fixed))
+        self.allowances, self.allowed = (*fixed, *measured), self.tolerance + sum(one.size for one in measured)
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
         """One value for each element; one value for all stays one."""
         return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
 
-    def _tolerance(self) -> np.ndarray:
-        """The allowed difference however well conditioned the computation is: a part of the scale of similar elements.
-
-        A user's tolerance is a part of the scale of the whole tensor, as documented.
-        """
-        asked, classes = self.asked, self.classes
-        if asked.is_own:
-            large = classes.largest
-            return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.intended_error * (1 + large))
-        slack = classes.spread(asked.intended_error * (1 + classes.scale))
-        by_kernels = 0.0 if asked.shared_error else self._of_one()
-        found = np.asarray(class_tolerance(classes, asked, self.dtype) + slack + by_kernels)
-        if asked.intended_error or not self._counts():
-            return found
-        return np.where(self._distinguishable(), np.minimum(found, COUNTED), found)
-
     def _of_one(self) -> np.ndarray:
         """The absolute error of kernels."""
         return kernel_error(self.asked, self.dtype)
 
-    def _counts(self) -> bool:
-        """Whether the output and the original hold only integers, so that none of them is rounded."""
-        whole = self.right[self.kind == _FINITE]
-        return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
-
-    def _distinguishable(self) -> np.ndarray:
+    def _countable(self) -> np.ndarray:
         """Where an integer differs from a rounded number: all floats beyond some size are integers.
 
-        A reference in higher precision differs there too.
+        A reference in higher precision differs there too.  Nowhere where output or original hold other numbers than
+        integers.
         """
+        finite = self.right[self.kind == _FINITE]
+        if not finite.size or np.any(self.gap_a) or np.any(finite != np.round(finite)):
+            return np.zeros(self.a.shape, np.bool_)
         if self.independent is not None:
             return np.ones(self.a.shape, np.bool_)
         return np.asarray(self.magnitude <= 2 / float(self.limits.eps))
-
-    def _rounding(self) -> np.ndarray:
-        """How far rounding moves similar numbers, from moves of the reference and errors of the original."""
-        asked, classes = self.asked, self.classes
-        moved = classes.largest_of(self.smooth)
-        errs = np.where(self.jumps > 0, 0.0, self.gap_a) if np.any(self.jumps) else self.gap_a
-        own = np.minimum(classes.largest_of(errs), _OWN * moved) if np.any(moved) else moved
-        if asked.overflowing:
-            own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
-        summed = asked.sum_ulps * classes.largest_of(self.inputs)
-        return np.asarray(np.maximum(ROUNDING_FACTOR * np.maximum(moved, own), summed))
-
-    def _conditioned(self) -> np.ndarray:
-        """The same part of the scale of the terms: where terms cancel, the result is small beside them."""
-        if self.asked.is_own:
-            return np.zeros(self.classes.scale.shape)
-        terms = self.classes.largest_of(self.smooth) / float(self.limits.eps)
-        return np.asarray(self.asked.rtol * np.minimum(self.classes.usual, terms))
 
     def judge(self, name: str) -> TensorError:
         """Return the verdict on tensor `name`."""
@@ -197,11 +112,18 @@ class FloatJudge:
             why=why,
             severity=math.inf if np.any(unlike | turned) else severity,
             gap=self._at(self.gap, place),
+            limit_over_scale=_ratio(self._at(self.allowed, None), self._at(self.magnitude, None)),
+            because=self._because(),
             is_informative=self._is_informative(),
             original_error=float(self.gap_a.max(initial=0.0, where=exempt & self._doubted())),
             may_hide=bool(np.any(blurring)),
             is_hidden=bool(np.any(self.both & ~exempt & (blurring > 0) & (self.gap > self.allowed - blurring))),
         )
+
+    def _because(self) -> str:
+        """The reason for the largest allowance of the largest number."""
+        sizes = [self._at(np.broadcast_to(one.size, self.gap.shape), None) for one in self.allowances]
+        return self.allowances[int(np.argmax(sizes))].because
 
     def _blurring(self) -> np.ndarray:
         """Where the absolute error of kernels is a large part of the largest number, and how large it is."""
@@ -351,16 +273,6 @@ class FloatJudge:
         return deviation(gap, self.magnitude, self.dtype)
 
 
-def _summing(dtype: np.dtype, terms: int) -> float:
-    """The error of a sum in units in the last place of its terms, added in any order.
-
-    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
-    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
-    float32.
-    """
-    return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
-
-
 def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviation:
     """The largest of these distances in all three measures, from numbers of these magnitudes."""
     meaningful = magnitude >= _MEANINGFUL * magnitude.max(initial=0.0)
@@ -369,31 +281,9 @@ def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviat
     return Deviation(float(gap.max(initial=0.0)), relative, ulps)
 
 
-def class_tolerance(classes: MagnitudeClasses, asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
-    """The allowed rounding of each element, as a part of the scale of similar ones."""
-    limits = ml_dtypes.finfo(dtype)
-    rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
-    return classes.spread(np.maximum(asked.rtol * classes.scale, rounding) + _below_normal(limits))
-
-
-def kernel_error(asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
-    """The absolute error that kernels may have, for all elements or for each."""
-    unit = max(asked.atol, float(ml_dtypes.finfo(dtype).eps))
-    return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
-
-
 def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """The chosen elements, and 0 for the others."""
     return array if chosen.all() else np.where(chosen, array, 0)
-
-
-def _below_normal(limits: ml_dtypes.finfo) -> float:
-    """The allowed difference below the smallest normal number, where some kernels flush to zero.
-
-    Kernels for float16 compute in float32, and round to the subnormal numbers of float16.
-    """
-    flushed = float(limits.tiny) if int(limits.maxexp) >= 128 else 0.0
-    return ROUNDING_FACTOR * float(limits.smallest_subnormal) + flushed
 
 
 def _ratio(gap: float, allowed: float) -> float:

@@ -4,9 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-BINADES = 8  # powers of two that one class spans
-_ORDINARY = 2.0**7  # times the lowest decile: larger numbers are mask values or outliers
-_TENTH = 0.1
+# Powers of two that one class spans: a number is at least 1/256 of the largest of its class, so that the tolerance of
+# float32, 2e-5 of that one, is at most half a per cent of it.
+BINADES = 8
+# Times the lowest decile: larger numbers are mask values or outliers.  The largest of a million normal numbers is 40
+# times their lowest decile.
+_ORDINARY = 2.0**7
+_TENTH = 0.1  # a decile, so that a few zeros or tiny numbers do not decide
 
 
 class MagnitudeClasses:

@@ -24,7 +24,7 @@ MIN_OPSET = 11
 """Of ai.onnx, from which on numbers can be shaken: it has Range, and Equal for doubles."""
 _SIGNS = "surgeon:signs"
 _COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
-_STRIDE, _STEP = 1009, 37  # between turns, between tensors
+_STRIDE, _STEP = 1009, 37  # between turns, between tensors: other primes, so that no two of them share directions
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
 _EXACT = ops_with("exact") | ops_with("copies_elements")
 _Change = Callable[[str, str, int, int], Iterator[NodeProto]]

@@ -13,8 +13,12 @@ import numpy as np
 
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name, name_of_dtype
 
-STEP_FRACTION = 1 / 64  # how far the smaller of two moves goes, of the larger
-_MIN_RATIO, _MAX_RATIO = STEP_FRACTION / 8, STEP_FRACTION * 16  # of what a smooth result moves by then, as a part
+# How far the smaller of two moves goes, of the larger: 1/64 of a unit of float32 is 2**23 units of float64, in which
+# the reference computes.
+STEP_FRACTION = 1 / 64
+# The part of the larger move that a smooth result goes by the smaller one.  A line gives STEP_FRACTION; the factors
+# leave room for curves, and the upper one for a root near zero, which gives 8 times as much.
+_MIN_RATIO, _MAX_RATIO = STEP_FRACTION / 8, STEP_FRACTION * 16
 
 Pair = tuple[np.ndarray, np.ndarray]
 """A reference's answers to a move, and to `STEP_FRACTION` of the same move."""

@@ -21,9 +21,12 @@ Answers = dict[str, np.ndarray]
 DIRECTIONS, MAX_DIRECTIONS = 4, 32
 """Directions that are tried: each is one sample of what rounding does, and a jump may take many until it is seen."""
 _NEAR = 4.0  # times what is allowed: of a number that is like no other four samples may all be as much too small
-# Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.
+# Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.  The
+# smaller move, 1/64 of it, is 16 units then.
 _UNITS_OF_DOUBLES = 1024.0
-_MAX_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
+# Between two numbers, in units in the last place of the largest: beyond, a result jumps.  It is the square root of
+# 4,096, by which rounding carries a sum of as many terms.
+_MAX_STEPS = 64.0
 
 
 class SensitivityProbe:

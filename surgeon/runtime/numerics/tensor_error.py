@@ -59,6 +59,10 @@ class TensorError(JsonRecord):
     """Whether the absolute error of kernels is a large part of the values."""
     is_hidden: bool = False
     """Whether only that error accepts the gap."""
+    limit_over_scale: float = 0.0
+    """The limit of the largest number, as a part of that number."""
+    because: str = ""
+    """The reason for the largest part of that limit, as a clause."""
 
 
 def worst_error(errors: Iterable[TensorError]) -> TensorError:

@@ -13,13 +13,14 @@ import math
 
 import numpy as np
 
+from surgeon.runtime.numerics.allowances import ROUNDING_FACTOR, JudgeSettings
 from surgeon.runtime.numerics.array_comparison import (
     TOLERANCES,
     dtype_name,
     max_abs_difference,
     mismatch_reason,
 )
-from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR, FloatJudge, JudgeSettings
+from surgeon.runtime.numerics.float_judge import FloatJudge
 from surgeon.runtime.numerics.sensitivity import Sensitivity, difference
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError, worst_error
 

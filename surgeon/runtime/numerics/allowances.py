@@ -1,0 +1,188 @@
+"""By how much a result may differ from the reference, and why.
+
+An allowance is a value with a reason, and the limit of an element is the sum of its allowances.  Those of the dtype,
+the rule and the kernels are known before anything is measured.  Those of rounding need the sensitivity of the
+reference, which costs several runs, so they come last.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from surgeon.runtime.numerics.array_comparison import name_of_dtype, tolerance
+from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
+from surgeon.runtime.numerics.sensitivity import Sensitivity
+
+# A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
+# far rounding can carry what is computed here.
+ROUNDING_FACTOR = 4.0
+COUNTED = 0.25  # of integers that nothing rounds: half of the way to where an integer rounds to the next one
+_OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
+# The part of the scale up to which an error on large inputs may be rounding: float16, the coarsest common dtype, rounds
+# a step to 5e-4 of it.  Beyond, a step has overflowed.
+_ROUNDING = 1e-2
+
+
+class Allowance(NamedTuple):
+    """One reason for which a result may differ."""
+
+    size: np.ndarray
+    """By how much, for each element or for all."""
+    because: str
+    """The reason, as a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """What may differ on purpose, and what else is known of a run."""
+
+    rtol: float
+    """Relative tolerance."""
+    atol: float
+    """Absolute tolerance."""
+    is_own: bool = False
+    """Whether the user set the tolerance."""
+    intended_error: float = 0.0
+    """How far a rule changes numbers on purpose."""
+    overflowing: bool = False
+    """Whether inputs are finite and large."""
+    sum_ulps: float = 0.0
+    """Units in the last place by which the longest sum may err."""
+    adds_up: bool = False
+    """Whether there is a sum."""
+    absolute_error: float | np.ndarray = 0.0
+    """Absolute error of kernels, for all elements or for each."""
+    shared_error: bool = False
+    """Whether both results come from the same kernels, so that their absolute errors cancel."""
+    signed_zeros: bool = False
+    """Whether 0 and -0 differ."""
+
+    @classmethod
+    def of(
+        cls,
+        dtype: np.dtype,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+        slack: float = 0.0,
+        overflowing: bool = False,
+        terms: int = 1,
+        by_ones: float | np.ndarray = 0.0,
+        errs_alike: bool = False,
+        has_signs: bool = False,
+    ) -> "JudgeSettings":
+        """The settings for a tensor of a dtype; the parameters are those of `tensor_judge.judge_tensor`."""
+        relative, absolute = tolerance(name_of_dtype(dtype), rtol, atol)
+        return cls(
+            relative,
+            absolute,
+            is_own=rtol is not None or atol is not None,
+            intended_error=slack,
+            overflowing=overflowing,
+            sum_ulps=_summing(dtype, terms),
+            adds_up=terms > 1,
+            absolute_error=by_ones,
+            shared_error=errs_alike,
+            signed_zeros=has_signs,
+        )
+
+
+class Compared(NamedTuple):
+    """What allowances depend on: the reference, and how far the original is from it.  All arrays are flat."""
+
+    dtype: np.dtype
+    """Dtype of the results."""
+    classes: MagnitudeClasses
+    """The finite numbers of the reference by magnitude."""
+    own_error: np.ndarray
+    """|original - reference|, 0 where one is not finite."""
+    countable: np.ndarray
+    """Where an integer differs from a rounded number, if all numbers are integers; nowhere if they are not."""
+    moved: Sensitivity
+    """How far the reference moves."""
+
+
+def fixed_allowances(of: Compared, asked: JudgeSettings) -> Iterator[Allowance]:
+    """What is allowed however well conditioned the computation is, as parts of the scale of similar elements.
+
+    A tolerance of the user is a part of the scale of the whole tensor, as documented.
+    """
+    classes, slack = of.classes, asked.intended_error
+    if asked.is_own:
+        yield Allowance(
+            np.full(of.own_error.shape, asked.atol + asked.rtol * classes.largest), "the tolerance was given"
+        )
+        if slack:
+            yield Allowance(np.asarray(slack * (1 + classes.largest)), f"the rule says approximate={slack:g}")
+        return
+    left = np.where(of.countable, COUNTED, np.inf) if not slack else np.asarray(np.inf)
+    rounding = np.minimum(class_tolerance(classes, asked, of.dtype), left)
+    yield Allowance(rounding, f"{name_of_dtype(of.dtype)} rounds")
+    if slack:
+        yield Allowance(classes.spread(slack * (1 + classes.scale)), f"the rule says approximate={slack:g}")
+    by_kernels = kernel_error(asked, of.dtype)
+    if not asked.shared_error and np.any(by_kernels):
+        yield Allowance(np.minimum(by_kernels, left - rounding), "kernels of such functions err by as much near one")
+
+
+def measured_allowances(of: Compared, asked: JudgeSettings) -> Iterator[Allowance]:
+    """What rounding on the way explains, from moves of the reference and errors of the original."""
+    measured = rounding_by_class(of, asked)
+    yield Allowance(of.classes.spread(measured + _conditioned(of, asked)), "rounding on the way moves it as far")
+    yield Allowance(ROUNDING_FACTOR * of.moved.jumps, "a rounded number on the way may fall to either side")
+
+
+def rounding_by_class(of: Compared, asked: JudgeSettings) -> np.ndarray:
+    """How far rounding moves numbers of each class, from moves of the reference and errors of the original."""
+    classes, jumps = of.classes, of.moved.jumps
+    moved = classes.largest_of(of.moved.smooth)
+    errs = np.where(jumps > 0, 0.0, of.own_error) if np.any(jumps) else of.own_error
+    own = np.minimum(classes.largest_of(errs), _OWN * moved) if np.any(moved) else moved
+    if asked.overflowing:
+        own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
+    summed = asked.sum_ulps * classes.largest_of(of.moved.inputs)
+    return np.asarray(np.maximum(ROUNDING_FACTOR * np.maximum(moved, own), summed))
+
+
+def _conditioned(of: Compared, asked: JudgeSettings) -> np.ndarray:
+    """The same part of the scale of the terms: where terms cancel, the result is small beside them."""
+    if asked.is_own:
+        return np.zeros(of.classes.scale.shape)
+    terms = of.classes.largest_of(of.moved.smooth) / float(ml_dtypes.finfo(of.dtype).eps)
+    return np.asarray(asked.rtol * np.minimum(of.classes.usual, terms))
+
+
+def class_tolerance(classes: MagnitudeClasses, asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
+    """The allowed rounding of each element, as a part of the scale of similar ones."""
+    limits = ml_dtypes.finfo(dtype)
+    rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
+    return classes.spread(np.maximum(asked.rtol * classes.scale, rounding) + _below_normal(limits))
+
+
+def kernel_error(asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
+    """The absolute error that kernels may have, for all elements or for each."""
+    unit = max(asked.atol, float(ml_dtypes.finfo(dtype).eps))
+    return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
+
+
+def _summing(dtype: np.dtype, terms: int) -> float:
+    """The error of a sum in units in the last place of its terms, added in any order.
+
+    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
+    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
+    float32.
+    """
+    return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
+
+
+def _below_normal(limits: ml_dtypes.finfo) -> float:
+    """The allowed difference below the smallest normal number, where some kernels flush to zero.
+
+    Kernels for float16 compute in float32, and round to the subnormal numbers of float16.
+    """
+    flushed = float(limits.tiny) if int(limits.maxexp) >= 128 else 0.0
+    return ROUNDING_FACTOR * float(limits.smallest_subnormal) + flushed
