@@ -6,16 +6,9 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from surgeon import Constant, Graph, Tensor, rule
-from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.size_strategies import (
-    MAX_AT_ONCE,
-    MAX_LONG,
-    REDUCE_ABOVE_ELEMENTS,
-    REDUCE_ABOVE_WORK,
-    SizeStrategies,
-)
+from surgeon.proof.cases.dims import REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, CaseDims
 from surgeon.proof.node_cost import CostTerm
-from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, RegionModels
+from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.region.literals import dims_encoded_by
 from surgeon.proof.site import site_prover, worker_proofs
 from surgeon.proof.site.proof_run import ProofRun
@@ -23,7 +16,7 @@ from surgeon.proof.site.worker_proofs import prove_in_process
 from surgeon.runtime.inputs.tensor_filler import TensorFiller
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
-from tests.test_size_strategies import EMPTY
+from tests.test_size_strategies import case_of
 
 
 @pytest.fixture
@@ -259,40 +252,12 @@ def test_a_large_weight_is_generated_once_for_a_region(runs, monkeypatch, is_nod
     assert made.count("x") >= len(runs)
 
 
-def sizes_of(*shape, loads=(), **known) -> SizeStrategies:
-    inputs = (CaseInput("x", shape),)
-    return SizeStrategies(
-        ProofCase(RegionModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), costs=loads, **known), {}
-    )
-
-
-def test_dims_that_would_be_large_together_are_tried_one_by_one():
-    b, s = symbol("b"), symbol("s")
-    sizes = sizes_of(b, s, 1 << 6, literals=frozenset({48}))
-    first = DimAssignment({"b": 3, "s": 4}, {})
-    found = [setting.by_symbol for setting in sizes.variations(first)]
-    assert {"b": 48, "s": 48} not in found
-    assert {"b": 48, "s": 4} in found
-    assert {"b": 3, "s": 48} in found
-    assert MAX_AT_ONCE < 48 * 48 * (1 << 6)
-
-
-def test_a_length_is_bound_by_what_it_makes_to_compute():
-    b = symbol("b")
-    little, much = ((CostTerm((b, 8), (others,)),) for others in (1 << 4, 1 << 20))
-    first = DimAssignment({"b": 3}, {})
-    lengths = [
-        max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).variations(first)) for x in (little, much)
-    ]
-    assert lengths == [1025, 16]
-    assert MAX_LONG < 129 * 8 << 20
-
-
 def test_small_dims_shrink_where_there_is_much_to_compute():
     """A picture of 14 x 14 stays what it is for a few channels, and not for many."""
-    b = symbol("b")
     kept, shrunk = (
-        next(iter(sizes_of(b, 8, 14, 14, loads=(CostTerm((b, 8, 14, 14), (others,)),)).groups()))[0].reduced
+        next(CaseDims(case_of("b", 8, 14, 14, costs=(CostTerm((symbol("b"), 8, 14, 14), (others,)),)), {}).runnable())[
+            0
+        ].reduced
         for others in (1, REDUCE_ABOVE_WORK)
     )
     assert kept == {}
@@ -330,21 +295,6 @@ def with_square_weight(text: str):
     return model
 
 
-def test_columns_of_a_square_weight_are_few_in_all_runs_but_one(runs):
-    """Its rows are the product of two numbers that reshapes speak of, and stay."""
-
-    @rule(patterns=[projected])
-    def unsplit_before(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
-        return g.matmul(g.relu(x), g.transpose(w, perm=[1, 0]))
-
-    _, report = surgeon.rewrite(with_square_weight(PROJECTED), unsplit_before)
-    assert [site.outcome for site in report.sites] == ["proved"]
-    assert [run["w"] for run in runs].count((512, 512)) == 1
-    assert runs[-1]["w"] == (512, 512)
-    assert all(run["w"][0] < 32 and run["w"][1] == 512 for run in runs[:-1])
-    assert len(runs) > 10
-
-
 def test_a_square_weight_that_is_not_turned_is_found(runs):
     @rule(patterns=[projected])
     def unturned(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
@@ -353,19 +303,6 @@ def test_a_square_weight_that_is_not_turned_is_found(runs):
     _, report = surgeon.rewrite(with_square_weight(PROJECTED), unturned, keep_going=True)
     assert not report.sites
     assert len(report.rolled_back) == 1
-
-
-def test_columns_that_something_else_reads_stay(runs):
-    """What is added to them has as many: the product is no output."""
-    text = PROJECTED.replace("z = MatMul(y, v)", "p = MatMul(y, v) z = Add(p, x)")
-
-    @rule(patterns=[lambda g, x, s, t, w: g.add(projected(g, x, s, t, w), x)])
-    def unsplit_in_sum(g: Graph, x: Tensor, s: Constant, t: Constant, w: Tensor) -> Tensor:
-        return g.add(g.matmul(g.relu(x), g.transpose(w, perm=[1, 0])), x)
-
-    _, report = surgeon.rewrite(with_square_weight(text), unsplit_in_sum)
-    assert [site.outcome for site in report.sites] == ["proved"]
-    assert {run["w"] for run in runs} == {(512, 512)}
 
 
 def test_the_smallest_of_a_form_is_proved_in_full(runs):

@@ -27,19 +27,18 @@ def reduced_dims(sizes: Iterable[int], taken: Iterable[int], literals: Collectio
 
 
 def restore_in_turn(
-    shrunk: Mapping[int, int], fits: Callable[[Mapping[int, int], bool], bool]
+    shrunk: Mapping[int, int], fits: Callable[[Mapping[int, int]], bool]
 ) -> Iterator[Mapping[int, int]]:
     """Reduced dims with some restored each time, as many as fit, until each was restored once.
 
-    fits: whether these reduced dims make little work, given whether only one dim is restored.  A dim that never fits is
-    left out.
+    fits: whether these reduced dims make little work.  A dim that never fits is left out.
     """
     left = sorted(shrunk, reverse=True)
     while left:
         now = dict(shrunk)
         for size in left:
             fewer = {other: number for other, number in now.items() if other != size}
-            now = fewer if fits(fewer, len(now) == len(shrunk)) else now
+            now = fewer if fits(fewer) else now
         if len(now) == len(shrunk):
             return
         yield now

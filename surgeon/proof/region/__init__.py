@@ -7,5 +7,6 @@ __all__ = [
     "region",
     "region_inputs",
     "region_models",
+    "size_decisions",
     "value_equivalence",
 ]

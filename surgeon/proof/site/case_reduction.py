@@ -1,21 +1,19 @@
 """Cases with reduced dims: the same region with smaller numbers in place of large fixed dims.
 
-`SizeStrategies` reduces dims that no constant mentions.  For dims that integer constants mention, both sides are
-rewritten with another number, and longer constants are shortened.  So are columns of a weight that are columns of the
-output.
+`CaseDims` reduces dims that no constant mentions.  For dims that integer constants mention, both sides are rewritten
+with another number, and longer constants are shortened.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations, count
+from itertools import combinations
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
-from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import all_nodes
-from surgeon.proof.cases.reduced_dims import REDUCED_SIZES
-from surgeon.proof.cases.size_strategies import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, SizeStrategies
+from surgeon.proof.cases.dims import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, CaseDims
+from surgeon.proof.cases.reduced_dims import reduced_dims
 from surgeon.proof.node_cost import CostTerm
 from surgeon.proof.proof_case import CaseInput, ProofCase, Reduction
 from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, dims_encoded_by, matches_literal
@@ -34,24 +32,21 @@ def reduce_dims(case: ProofCase) -> Iterator[ProofCase]:
 
     None where little is computed, or no dim is large.
     """
-    sizes = SizeStrategies(case, case.options.dims)
+    sizes = CaseDims(case, case.options.dims)
     usual = sizes.as_it_is() if _summed(case) else sizes.default()
     if usual is not None and usual.elements <= REDUCE_ABOVE_ELEMENTS and usual.work <= REDUCE_ABOVE_WORK:
         return
-    apart = _with_columns_apart(case)
-    renamed, products = _renamed(apart)
-    if products and _work(_with(apart, _followed(apart, renamed))) > COSTLY_WORK:
+    renamed, products = _renamed(case)
+    if products and _work(_with(case, _followed(case, renamed))) > COSTLY_WORK:
         for size in sorted(products, reverse=True)[:MAX_PRODUCTS]:
-            yield _with(apart, _followed(apart, {**renamed, size: products[size]}))
+            yield _with(case, _followed(case, {**renamed, size: products[size]}))
     if renamed:
-        yield _with(apart, _followed(apart, renamed))
-    if apart is not case:
-        yield apart
+        yield _with(case, _followed(case, renamed))
 
 
 def _work(case: ProofCase) -> int:
     """The work of the original nodes at the first sizes, in multiplications."""
-    usual = SizeStrategies(case, case.options.dims).default()
+    usual = CaseDims(case, case.options.dims).default()
     return 0 if usual is None else usual.work
 
 
@@ -85,82 +80,6 @@ def _with(case: ProofCase, renamed: Renamed) -> ProofCase:
     )
 
 
-def _with_columns_apart(case: ProofCase) -> ProofCase:
-    """The same case with few columns of a weight that are columns of an output, where no literal mentions them.
-
-    An example is the projection after an attention: its rows are all heads together, which stay.
-    """
-    columns = {name: axis for name, axis in _columns(case.models.before) if name in _wide(case)}
-    if not columns:
-        return case
-    sides, dims = case.models, dict(case.models.dims)
-    taken = {*case.literals, *(size for item in case.inputs for size in item.shape)}
-    number = next(number for number in count(MAX_UNREDUCED_DIM + 1) if number not in taken)
-    text = f"d{len(dims)}"
-    before, after = ModelProto(), ModelProto()
-    for made, side in ((before, sides.before), (after, sides.after)):
-        made.CopyFrom(side)
-        _untyped(made.graph)
-        for port in made.graph.input:
-            if port.name in columns:
-                port.type.tensor_type.shape.dim[columns[port.name]].dim_param = text
-
-    def narrow(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
-        return tuple(number if at == axis else size for at, size in enumerate(shape))
-
-    inputs = {item.name: item for item in case.inputs}
-    weights = {inputs[name].shape: narrow(inputs[name].shape, axis) for name, axis in columns.items()}
-    weights.update((shape[::-1], now[::-1]) for shape, now in list(weights.items()))
-    made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
-    return replace(
-        case,
-        models=replace(sides, before=before, after=after, dims={**dims, text: number}),
-        inputs=tuple(
-            replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
-            for item in case.inputs
-        ),
-        costs=tuple(
-            replace(cost, each=narrow(cost.each, len(cost.each) - 1))
-            if cost.others in made_of
-            else replace(cost, each=weights.get(cost.each, cost.each))
-            for cost in case.costs
-        ),
-    )
-
-
-def _wide(case: ProofCase) -> dict[str, CaseInput]:
-    """The generated weights that are large both ways."""
-    return {
-        item.name: item
-        for item in case.inputs
-        if item.weight
-        and len(item.shape) == 2
-        and all(isinstance(size, int) and size > MAX_UNREDUCED_DIM for size in item.shape)
-    }
-
-
-def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
-    """Inputs that only one product reads, whose result is an output, and the axis that is its last there."""
-    outputs = {port.name for port in model.graph.output}
-    readers: dict[str, list[NodeProto]] = {}
-    for node in all_nodes(model.graph.node):
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    for port in model.graph.input:
-        name, axis = port.name, 1
-        while len(found := readers.get(name, [])) == 1:
-            node = found[0]
-            known = node_traits(node)
-            is_last = known.products.factors is not None and list(node.input).index(name) == known.products.factors[1]
-            if known.products.kind == "matmul" and is_last and not node.attribute and node.output[0] in outputs:
-                if node.output[0] not in readers:
-                    yield port.name, axis
-                break
-            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.data.copies_elements:
-                break
-            name, axis = node.output[0], 1 - axis
-
-
 def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     """Reduced numbers by the number that they replace; and the same for dims that are products of others.
 
@@ -176,31 +95,21 @@ def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
         number for item in given for number in dims_encoded_by(np.array([item.f] * item.HasField("f"), np.float32))
     )
     numbers = {abs(number) for number in (*dims, *case.value_literals)}
-    factors = numbers - {0, 1}
-    # The least reduced dim: a Slice of 6 must stay a part.
-    least = max((number for number in numbers if number <= MAX_UNREDUCED_DIM), default=0)
-    found: dict[int, int] = {}
-    products: dict[int, int] = {}
-    taken = set(numbers)
-    summed = _summed(case)
+    factors, summed = numbers - {0, 1}, _summed(case)
     literals = case.value_literals.union(
         *(tensor.dims for tensor in constants if tensor.data_type in INTEGERS_AND_BOOL)
     )
     parts = {part for size in dims & literals for part in summed.get(size, (size,))}.union(*summed.values())
     multiples = {size for size in dims - case.literals if matches_literal(size, case.literals)}
-    for size in sorted(parts | multiples):
-        if size <= MAX_UNREDUCED_DIM or size in floats:
-            continue
-        smaller = (
-            number
-            for number in (*REDUCED_SIZES, *range(MAX_UNREDUCED_DIM + 1, size))
-            if number > least and number not in taken
-        )
-        number = next(smaller, size)
-        is_product = size in multiples or any(size % one == 0 and size // one in factors for one in factors)
-        if number != size:
-            (products if is_product else found)[size] = number
-        taken.add(number)
+    large = sorted(size for size in (parts | multiples) - floats if size > MAX_UNREDUCED_DIM)
+    # Above the small ones: a Slice of 6 must stay a part.
+    smaller = reduced_dims(large, numbers, {number for number in numbers if number <= MAX_UNREDUCED_DIM})
+    found = {size: number for size, number in smaller.items() if number != size}
+    products = {
+        size: found.pop(size)
+        for size in large
+        if size in found and (size in multiples or any(not size % one and size // one in factors for one in factors))
+    }
     return found, products
 
 

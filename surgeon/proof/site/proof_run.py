@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,12 @@ from onnx import FunctionProto
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.size_strategies import (
+from surgeon.proof.cases.dims import (
     COSTLY_WORK,
-    MAX_AT_ONCE,
-    MAX_FULL_ELEMENTS,
     REDUCE_ABOVE_ELEMENTS,
-    SizeSearch,
-    SizeStrategies,
+    CaseDims,
 )
+from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.cases.value_strategies import (
     BRIEF_SCHEDULE,
     COSTLY_SCHEDULE,
@@ -49,6 +47,7 @@ from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase
 from surgeon.proof.site.largest_tensor import dims_to_json, error_message
 from surgeon.proof.site.output_judge import OutputJudge
 from surgeon.proof.site_proof import CannotSlice
+from surgeon.proof.strategies.sizes import size_cases
 from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind
 from surgeon.runtime.inputs.string_values import unmatched
 from surgeon.runtime.numerics.array_comparison import same_values
@@ -271,9 +270,9 @@ class ProofRun:
     def _run_all(self, sides: OpenSides) -> str | None:
         """Run all sets of inputs; return the first failure, None where there is none."""
         self._sides, found = sides, self.findings
-        sizes = self._sizes = SizeStrategies(self.case, self.case.options.dims)
+        sizes = self._sizes = CaseDims(self.case, self.case.options.dims)
         failure: str | None = None
-        for group in sizes.groups():
+        for group in sizes.runnable():
             if failure and group[0].elements > MAX_RETRIED:
                 continue
             before = found.summary, found.runs
@@ -289,47 +288,28 @@ class ProofRun:
                 break  # else: a failure at reduced dims may pass at the true ones
         if not found.runs or failure or not found.is_informative or self._once:
             return failure
-        return self._run_further(sizes, self._ran_at or group[0], is_reduced=bool(group[0].reduced))
+        return self._run_further(sizes, self._ran_at or group[0])
 
-    def _run_further(self, sizes: SizeStrategies, at: DimAssignment, *, is_reduced: bool) -> str | None:
-        """Run at further sizes and on further inputs, after a group that runs.
-
-        at: the sizes of all kinds of inputs.  is_reduced: whether fixed dims were smaller.
-        """
-        failure: str | None = None
-        full = sizes.full(MAX_AT_ONCE if self.case.is_brief else MAX_FULL_ELEMENTS) if is_reduced else ()
-        further: Iterable[DimAssignment] = tuple(full)
-        if not self.case.is_brief:
-            failure = self._run_weight_kinds(at) or self._run_repeated(at)
-            further = (*further, *sizes.variations(at))
+    def _run_further(self, sizes: CaseDims, at: DimAssignment) -> str | None:
+        """Run on further inputs and sizes, after a group that runs.  at: the sizes of all kinds of inputs."""
+        failure = None if self.case.is_brief else self._run_weight_kinds(at) or self._run_repeated(at)
         roomy: DimAssignment | None = None
         long: DimAssignment | None = None
-        wanted = () if failure else (assignment for assignment in further if not adds_nothing(assignment, self._ops))
-        for number, assignment in enumerate(wanted, 1):
-            roomy = roomy or (assignment if assignment.elements >= ROOM else None)
-            longest, runs = max(assignment.dims.values(), default=0), self.findings.runs
-            long = long or (assignment if longest >= MANY and assignment.work <= COSTLY_WORK else None)
-            counted = 1 in assignment.by_symbol.values() or self._sides.inputs.counts_past
-            special = {"has_room": assignment is roomy, "is_counted": counted, "is_first": assignment is long}
-            kinds = [*kinds_at_other_sizes(number, longest, **special), *self._sides.inputs.counts_sized(assignment)]
-            failure = self._run_at(assignment, kinds)
-            # Where the nodes reject these sizes together, each is tried by itself.
-            for single in sizes.one_at_a_time(assignment, at) if self.findings.runs == runs else ():
-                failure = failure or self._run_at(single, kinds)
-            if self.findings.runs == runs:
-                failure = failure or self._run_longest(sizes.longest_accepted(assignment, at), kinds)
-            if failure:
-                break
-        return failure
-
-    def _run_longest(self, asked: SizeSearch, kinds: Sequence[tuple[ValueKind, int]]) -> str | None:
-        """Run at the longest size of a dim that the nodes accept, where they reject a longer one, as for table rows."""
-        failure: str | None = None
-        is_taken: bool | None = None
+        asked, is_taken = size_cases(self.case, sizes, at), None
         with suppress(StopIteration):
-            while not failure:
+            for number in count(1):
+                if failure:
+                    break
                 assignment, runs = asked.send(is_taken), self.findings.runs
-                failure = self._run_at(assignment, kinds)
+                if adds_nothing(assignment, self._ops):
+                    continue
+                roomy = roomy or (assignment if assignment.elements >= ROOM else None)
+                longest = max(assignment.dims.values(), default=0)
+                long = long or (assignment if longest >= MANY and assignment.work <= COSTLY_WORK else None)
+                counted = 1 in assignment.by_symbol.values() or self._sides.inputs.counts_past
+                special = {"has_room": assignment is roomy, "is_counted": counted, "is_first": assignment is long}
+                kinds = kinds_at_other_sizes(number, longest, **special)
+                failure = self._run_at(assignment, [*kinds, *self._sides.inputs.counts_sized(assignment)])
                 is_taken = self.findings.runs > runs
         return failure
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from surgeon.ops.traversal import nodes_of
-from surgeon.proof.cases.size_strategies import SizeStrategies
+from surgeon.proof.cases.dims import CaseDims
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site.case_reduction import reduce_dims
@@ -103,13 +103,13 @@ def _found(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outc
 
 def _is_much_as_it_is(case: ProofCase) -> bool:
     """Whether one run at the true fixed dims takes too long, or its inputs are too large to generate."""
-    usual = SizeStrategies(case, case.options.dims).as_it_is()
+    usual = CaseDims(case, case.options.dims).as_it_is()
     return usual is None or usual.work > MAX_WORK * case.options.proof_time
 
 
 def _made_smaller(case: ProofCase, narrow: ProofCase) -> str:
     """The dims that were smaller in a reduced run, for the reason."""
-    usual = SizeStrategies(narrow, narrow.options.dims).default()
+    usual = CaseDims(narrow, narrow.options.dims).default()
     pairs = zip(case.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}

@@ -7,7 +7,6 @@ import numpy as np
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.size_strategies import MAX_AT_ONCE
 from surgeon.proof.cases.value_strategies import describe_inputs
 from surgeon.proof.site.proof_run import InputFacts, OpenSides, ProofRun
 from surgeon.proof.strategies import roles, values, weights
@@ -29,6 +28,7 @@ VALUE_STRATEGIES = [
 ROWS_WANTED = len(SPECIAL) ** 2  # one case then holds all pairs of special numbers, and all fills of special rows
 ELEMENTS_WANTED = 1 << 9  # where a row is one element: both signs of the 254 powers of two that float32 has
 MEMBER_CASES = 5  # of a region whose class is proved in full, where rows mix and no case holds several fills
+MAX_PACKED_ELEMENTS = 1 << 16  # of the largest tensor of a packed case, where it needs more rows
 LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflow
 
 
@@ -173,7 +173,7 @@ class StrategyRun(ProofRun):
                 continue
             others = rows.number // first.size(dim)
             raised = self._sizes.beside(first, {symbol: -(-wanted // others)})
-            if raised is None or raised.elements > max(MAX_AT_ONCE, first.elements):
+            if raised is None or raised.elements > max(MAX_PACKED_ELEMENTS, first.elements):
                 continue
             number = int(np.prod([raised.size(dim) for dim in dims[:depth]]))
             feeds = self._feeds.make(InputCase(raised, {}, "rows"))

@@ -5,6 +5,7 @@ __all__ = [
     "region_facts",
     "roles",
     "rows",
+    "sizes",
     "strategy",
     "values",
     "weights",

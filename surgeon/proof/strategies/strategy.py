@@ -116,7 +116,7 @@ def strategy(
 
 
 def cases(
-    region: RegionFacts, strategies: Iterable[Strategy], budget: int = BUDGET
+    region: Any, strategies: Iterable[Strategy], budget: int = BUDGET
 ) -> Generator[InputCase, bool | None, None]:
     """The first case of each strategy, then the second of each, until the work is spent.
 
