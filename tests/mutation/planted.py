@@ -1,5 +1,8 @@
 """Wrong rules written by hand: one for each class of input that a proof may fail to look at.
 
+This is the public half: the proof engine is developed with it, so that it is no evidence of how good the engine is.
+The other half is `sealed`, which nobody who develops the engine reads.
+
 `planted.txt` says what the proofs make of each today (see `recorded`); one that is called proved is a known hole.
 """
 
