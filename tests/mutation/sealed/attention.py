@@ -18,7 +18,7 @@ PAIR = "(float[b, n, 4] q, float[b, n, 4] k) => (float[b, n, n] y)"
 
 fault(
     ATTENTION,
-    "heads of keys that are repeated each become repeated as a whole",
+    "repeated key heads are tiled instead of interleaved",
     GROUPED,
     right="u = Unsqueeze(k, two) c = Concat<axis = 2>(u, u) r = Reshape(c, heads)" + SCORES,
     wrong="r = Concat<axis = 1>(k, k)" + SCORES,
@@ -29,7 +29,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "halves that are turned become neighbours",
+    "a rotary embedding by halves becomes one by neighbours",
     ROTARY,
     right=HALVES + "m = Neg(h) r = Concat<axis = -1>(m, l)" + TURNED,
     wrong="e = Reshape(x, pairs) l, h = Split<axis = -1, num_outputs = 2>(e) m = Neg(h) "
@@ -42,7 +42,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "halves are turned the other way",
+    "a rotary embedding rotates in the other direction",
     ROTARY,
     right=HALVES + "m = Neg(h) r = Concat<axis = -1>(m, l)" + TURNED,
     wrong=HALVES + "m = Neg(l) r = Concat<axis = -1>(h, m)" + TURNED,
@@ -52,7 +52,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "positions that are given are taken to count from 0",
+    "given positions become positions from 0",
     "(float[s, 4] x, int64[s] place) => (float[s, 4] y)",
     right="c = Gather(table, place) y = Mul(x, c)",
     wrong="z = Shape<end = 1>(x) c = Slice(table, zero, z) y = Mul(x, c)",
@@ -63,7 +63,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "a scale on both sides is applied once",
+    "a scale of both queries and keys is applied once",
     PAIR,
     right="a = Mul(q, root) b1 = Mul(k, root) t = Transpose<perm = [0, 2, 1]>(b1) y = MatMul(a, t)",
     wrong="t = Transpose<perm = [0, 2, 1]>(k) p = MatMul(q, t) y = Mul(p, root)",
@@ -82,7 +82,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "queries that lie before keys and values lie between them, head by head",
+    "a packed projection by projection becomes one by head",
     "(float[b, s, 24] x) => (float[b, s, 2, 4] y)",
     right="r = Reshape(x, outer) y = Gather<axis = 2>(r, zero)",
     wrong="r = Reshape(x, inner) y = Gather<axis = 3>(r, zero)",
@@ -102,7 +102,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "a soft limit of scores forgets to divide",
+    "a soft cap of scores does not divide by the cap",
     "(float[n, m] x) => (float[n, m] y)",
     right="d = Div(x, cap) t = Tanh(d) y = Mul(t, cap)",
     wrong="t = Tanh(x) y = Mul(t, cap)",
@@ -111,7 +111,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "new keys stand before those of the cache",
+    "new keys come before those of the cache",
     "(float[b, h, p, 4] past, float[b, h, s, 4] k) => (float[b, h, t, 4] y)",
     right="y = Concat<axis = 2>(past, k)",
     wrong="y = Concat<axis = 2>(k, past)",
@@ -120,7 +120,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "heads are merged where they stand before the rows",
+    "heads are merged without a transpose",
     "(float[b, 2, s, 4] x) => (float[b, s, 8] y)",
     right="t = Transpose<perm = [0, 2, 1, 3]>(x) y = Reshape(t, merged)",
     wrong="y = Reshape(x, split)",
@@ -152,7 +152,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "weights of the chosen experts add up to one",
+    "the weights of the chosen experts are normalized",
     "(float[n, 5] x) => (float[n, 2] v, int64[n, 2] i)",
     right="s = Softmax<axis = -1>(x) v, i = TopK<axis = -1>(s, two)",
     wrong="t, i = TopK<axis = -1>(x, two) v = Softmax<axis = -1>(t)",
@@ -161,7 +161,7 @@ fault(
 )
 fault(
     ATTENTION,
-    "scores are scaled with their bias",
+    "the scale of scores is applied to their bias too",
     "(float[n, m] x, float[n, m] bias) => (float[n, m] y)",
     right="p = Mul(x, scale) s = Add(p, bias) y = Softmax<axis = -1>(s)",
     wrong="a = Add(x, bias) s = Mul(a, scale) y = Softmax<axis = -1>(s)",
@@ -184,7 +184,7 @@ fault(
 )
 control(
     ATTENTION,
-    "heads of keys that are repeated each are looked up",
+    "repeated key heads by a Gather",
     GROUPED,
     right="u = Unsqueeze(k, two) c = Concat<axis = 2>(u, u) r = Reshape(c, heads)" + SCORES,
     same="r = Gather<axis = 1>(k, twice)" + SCORES,

@@ -20,7 +20,7 @@ LSTM = {"w": normal(1, 12, 2, seed=1), "r": normal(1, 12, 3, seed=2)}
 
 fault(
     BRANCH,
-    "a loop runs once at least",
+    "a loop runs at least once",
     REPEATED,
     right="f = Cast<to = 1>(times) p = Pow(two, f) y = Mul(x, p)",
     wrong=f"u = Max(times, one) y = Loop(u, yes, x) {DOUBLING}",
@@ -32,7 +32,7 @@ fault(
 )
 fault(
     BRANCH,
-    "a loop runs once more",
+    "a loop runs once too often",
     REPEATED,
     right="f = Cast<to = 1>(times) p = Pow(two, f) y = Mul(x, p)",
     wrong=f"u = Add(times, one) y = Loop(u, yes, x) {DOUBLING}",
@@ -44,7 +44,7 @@ fault(
 )
 fault(
     BRANCH,
-    "a loop that collects running sums begins from the end",
+    "a scan reads its input backwards",
     "(float[n] x) => (float[n] y)",
     right="y = CumSum(x, zero)",
     wrong="s, y = Scan<body = g (float v, float e) => (float w, float o) { w = Add(v, e) o = Identity(w) }, "
@@ -55,7 +55,7 @@ fault(
 )
 fault(
     BRANCH,
-    "what a loop collects stands in the reversed order",
+    "a scan writes its output backwards",
     "(float[n] x) => (float[n] y)",
     right="y = CumSum(x, zero)",
     wrong="s, y = Scan<body = g (float v, float e) => (float w, float o) { w = Add(v, e) o = Identity(w) }, "
@@ -66,7 +66,7 @@ fault(
 )
 fault(
     BRANCH,
-    "what a loop collects leaves out the element itself",
+    "a scan writes its state before the update",
     "(float[n] x) => (float[n] y)",
     right="y = CumSum(x, zero)",
     wrong="s, y = Scan<body = g (float v, float e) => (float w, float o) { w = Add(v, e) o = Identity(v) }, "
@@ -77,7 +77,7 @@ fault(
 )
 fault(
     BRANCH,
-    "a choice within a choice needs one condition of both",
+    "a nested choice needs either condition instead of both",
     CHOICE,
     right="i = Where(d, a, b) y = Where(c, i, b)",
     wrong="e = Or(c, d) y = Where(e, a, b)",
@@ -93,7 +93,7 @@ fault(
 )
 fault(
     BRANCH,
-    "not both becomes none of both",
+    "the negation of a conjunction becomes a conjunction of negations",
     BOOLS,
     right="e = And(a, b) y = Not(e)",
     wrong="m = Not(a) n1 = Not(b) y = And(m, n1)",
@@ -102,7 +102,7 @@ fault(
 )
 fault(
     BRANCH,
-    "one of both alone becomes at least one",
+    "an exclusive or becomes an or",
     BOOLS,
     right="y = Xor(a, b)",
     wrong="y = Or(a, b)",
@@ -111,7 +111,7 @@ fault(
 )
 fault(
     BRANCH,
-    "the branches of a choice by a scalar change places",
+    "the branches of an If are swapped",
     "(bool c, float[n] x) => (float[n] y)",
     right="m = Neg(x) y = Where(c, x, m)",
     wrong="y = If(c)<then_branch = g () => (float[n] p) { p = Neg(x) }, else_branch = h () => (float[n] q) "
@@ -121,7 +121,7 @@ fault(
 )
 fault(
     BRANCH,
-    "what is inserted at the front of a sequence goes to its end",
+    "a tensor inserted at the front of a sequence goes to its end",
     "(float[n] a, float[n] b, float[n] c) => (float[k] y)",
     right="s = SequenceConstruct(a, b) t = SequenceInsert(s, c, zero) y = ConcatFromSequence<axis = 0>(t)",
     wrong="y = Concat<axis = 0>(a, b, c)",
@@ -132,7 +132,7 @@ fault(
 )
 fault(
     BRANCH,
-    "the last of a sequence is the first",
+    "the last element of a sequence becomes the first",
     "(float[n] a, float[n] b, float[n] c) => (float[n] y)",
     right="s = SequenceConstruct(a, b, c) y = SequenceAt(s, minus)",
     wrong="y = Identity(a)",
@@ -143,7 +143,7 @@ fault(
 )
 fault(
     BRANCH,
-    "parts of two rows become two parts",
+    "parts of two rows each become two parts",
     "(float[6, m] x) => (float[k, m] y)",
     right="s = SplitToSequence<axis = 0>(x, two) y = SequenceAt(s, one)",
     wrong="a, y = Split<axis = 0, num_outputs = 2>(x)",
@@ -153,7 +153,7 @@ fault(
 )
 fault(
     BRANCH,
-    "the reset gate of a recurrence stands behind the product",
+    "the reset gate of a GRU is applied before the product instead of after",
     RECURRENT,
     right="y = GRU<hidden_size = 3, linear_before_reset = 1>(x, w, r, bias)",
     wrong="y = GRU<hidden_size = 3>(x, w, r, bias)",
@@ -171,7 +171,7 @@ fault(
 )
 fault(
     BRANCH,
-    "lengths of sequences of a recurrence are lost",
+    "the sequence lengths of an LSTM are lost",
     "(float[t, b, 2] x, int32[b] lengths) => (float[t, 1, b, 3] y)",
     right="y = LSTM<hidden_size = 3>(x, w, r, , lengths)",
     wrong="y = LSTM<hidden_size = 3>(x, w, r)",
@@ -181,7 +181,7 @@ fault(
 )
 fault(
     BRANCH,
-    "the gates of a recurrence stand in the order of another library",
+    "the gates of an LSTM are in the order of another library",
     RECURRENT,
     right="y = LSTM<hidden_size = 3>(x, w, r)",
     wrong="y = LSTM<hidden_size = 3>(x, moved, other)",
@@ -192,7 +192,7 @@ fault(
 )
 fault(
     BRANCH,
-    "two texts are joined in the other order",
+    "two strings are joined in the other order",
     "(string[n] a, string[n] b) => (string[n] y)",
     right="y = StringConcat(a, b)",
     wrong="y = StringConcat(b, a)",
@@ -202,7 +202,7 @@ fault(
 )
 fault(
     BRANCH,
-    "a pattern that fits a text whole may fit a part of it",
+    "a full match of a string becomes a search",
     "(string[n] x) => (bool[n] y)",
     right='y = RegexFullMatch<pattern = "[0-9]+">(x)',
     wrong='y = RegexFullMatch<pattern = ".*[0-9]+.*">(x)',
@@ -222,7 +222,7 @@ control(
 )
 control(
     BRANCH,
-    "neither of both",
+    "the negation of a disjunction is a conjunction of negations",
     BOOLS,
     right="e = Or(a, b) y = Not(e)",
     same="m = Not(a) n1 = Not(b) y = And(m, n1)",
@@ -231,7 +231,7 @@ control(
 )
 control(
     BRANCH,
-    "a sequence joined in its order",
+    "a joined sequence is a Concat",
     "(float[n] a, float[n] b, float[n] c) => (float[k] y)",
     right="s = SequenceConstruct(a, b) t = SequenceInsert(s, c, zero) y = ConcatFromSequence<axis = 0>(t)",
     same="y = Concat<axis = 0>(c, a, b)",

@@ -38,7 +38,7 @@ fault(
 )
 fault(
     IMAGE,
-    "pads at the end stand at the beginning",
+    "pads at the end move to the beginning",
     ONE,
     right="y = Conv<pads = [0, 0, 1, 1], strides = [2, 2]>(x, k)",
     wrong="y = Conv<pads = [1, 1, 0, 0], strides = [2, 2]>(x, k)",
@@ -47,7 +47,7 @@ fault(
 )
 fault(
     IMAGE,
-    "what is odd of the pads goes to the other side",
+    "the odd pad of SAME goes to the other side",
     ONE,
     right='y = Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, k)',
     wrong='y = Conv<auto_pad = "SAME_LOWER", strides = [2, 2]>(x, k)',
@@ -65,7 +65,7 @@ fault(
 )
 fault(
     IMAGE,
-    "rows that a transposed convolution appends are zero",
+    "the output padding of a transposed convolution is zeros",
     ONE,
     right="y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]>(x, k)",
     wrong="t = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, k) y = Pad(t, one)",
@@ -75,7 +75,7 @@ fault(
 )
 fault(
     IMAGE,
-    "pads count in a mean",
+    "an average pool counts its pads",
     ONE,
     right="y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x)",
     wrong="y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>(x)",
@@ -91,7 +91,7 @@ fault(
 )
 fault(
     IMAGE,
-    "the pads of a largest number are zeros",
+    "a max pool pads with zeros",
     ONE,
     right="y = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x)",
     wrong="t = Pad(x, around) y = MaxPool<kernel_shape = [3, 3]>(t)",
@@ -127,7 +127,7 @@ fault(
 )
 fault(
     IMAGE,
-    "a border that is mirrored repeats the edge",
+    "reflected pads repeat the edge",
     ONE,
     right='y = Pad<mode = "reflect">(x, around)',
     wrong='y = Pad<mode = "edge">(x, around)',
@@ -146,7 +146,7 @@ fault(
 )
 fault(
     IMAGE,
-    "space goes to depth channel by channel",
+    "SpaceToDepth orders its output by channel",
     "(float[b, 2, h, w] x) => (float[b, 8, p, q] y)",
     right="y = SpaceToDepth<blocksize = 2>(x)",
     wrong="s = SpaceToDepth<blocksize = 2>(x) z = Shape(s) r = Reshape(s, blocks) "
@@ -180,7 +180,7 @@ fault(
 )
 fault(
     IMAGE,
-    "places of a grid are those of corners",
+    "a grid with aligned corners is sampled without",
     "(float[b, 1, h, w] x, float[b, p, q, 2] grid) => (float[b, 1, p, q] y)",
     right="y = GridSample<align_corners = 1>(x, grid)",
     wrong="y = GridSample<align_corners = 0>(x, grid)",
@@ -190,7 +190,7 @@ fault(
 )
 fault(
     IMAGE,
-    "beyond the border of an image its edge goes on",
+    "a grid outside the image reads the border instead of zeros",
     "(float[b, 1, h, w] x, float[b, p, q, 2] grid) => (float[b, 1, p, q] y)",
     right='y = GridSample<padding_mode = "zeros">(x, grid)',
     wrong='y = GridSample<padding_mode = "border">(x, grid)',
@@ -208,6 +208,15 @@ fault(
     m=np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1),
     r=np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1),
 )
+fault(
+    IMAGE,
+    "an overlap of boxes is limited after the product of its sides",
+    "(float[n] width, float[n] height) => (float[n] y)",
+    right="a = Relu(width) c = Relu(height) y = Mul(a, c)",
+    wrong="p = Mul(width, height) y = Relu(p)",
+    width=[1.0, -1.0, -2.0],
+    height=[2.0, 3.0, -4.0],
+)
 control(
     IMAGE,
     "the zeros around an image are those of the convolution",
@@ -220,7 +229,7 @@ control(
 )
 control(
     IMAGE,
-    "what goes to space by shapes and a permutation",
+    "DepthToSpace by a Transpose between two Reshapes",
     "(float[b, 8, 2, 3] x) => (float[b, 2, 4, 6] y)",
     right='y = DepthToSpace<blocksize = 2, mode = "CRD">(x)',
     same="r = Reshape(x, six) t = Transpose<perm = [0, 1, 4, 2, 5, 3]>(r) y = Reshape(t, four)",

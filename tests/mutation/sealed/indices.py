@@ -20,7 +20,7 @@ fault(
 )
 fault(
     INDEX,
-    "what is scattered to one place twice is no longer added",
+    "updates of one index are no longer added up",
     "(float[n] x, int64[k] i, float[k] u) => (float[n] y)",
     right='y = ScatterElements<axis = 0, reduction = "add">(x, i, u)',
     wrong="g = Gather(x, i) s = Add(g, u) y = ScatterElements<axis = 0>(x, i, s)",
@@ -66,7 +66,7 @@ fault(
 )
 fault(
     INDEX,
-    "the one of a one-hot row stands in a column",
+    "a one-hot axis becomes the first instead of the last",
     "(int64[4] i) => (float[4, 4] y)",
     right="y = OneHot<axis = -1>(i, depth, values)",
     wrong="y = OneHot<axis = 0>(i, depth, values)",
@@ -76,7 +76,7 @@ fault(
 )
 fault(
     INDEX,
-    "what occurs is sorted, not in the order of its first occurrence",
+    "unique values are sorted instead of in order of occurrence",
     ROW,
     right="y = Unique<sorted = 0>(x)",
     wrong="y = Unique<sorted = 1>(x)",
@@ -102,7 +102,7 @@ fault(
 )
 fault(
     INDEX,
-    "places of what is not zero go down the columns",
+    "indices of nonzero elements are in column order",
     "(float[n, m] x) => (int64[2, k] y)",
     right="y = NonZero(x)",
     wrong="t = Transpose<perm = [1, 0]>(x) z = NonZero(t) a, b = Split<axis = 0, num_outputs = 2>(z) "
@@ -111,7 +111,7 @@ fault(
 )
 fault(
     INDEX,
-    "of two joined tables one is chosen by the index, which may count from the end",
+    "a lookup in two joined tables loses negative indices",
     "(float[4, 2] a, float[4, 2] b, int64[k] i) => (float[k, 2] y)",
     right="t = Concat<axis = 0>(a, b) y = Gather(t, i)",
     wrong="l = Less(i, four) p = Min(i, three) q = Gather(a, p) j = Sub(i, four) r = Max(j, zero) "
@@ -126,7 +126,7 @@ fault(
 )
 fault(
     INDEX,
-    "sequences of their own lengths are all reversed whole",
+    "sequences are reversed without their lengths",
     "(float[t, b] x, int64[b] lengths) => (float[t, b] y)",
     right="y = ReverseSequence<time_axis = 0, batch_axis = 1>(x, lengths)",
     wrong="y = Slice(x, minus, least, zero, minus)",
@@ -148,7 +148,7 @@ fault(
 )
 fault(
     INDEX,
-    "the largest of what falls on one place becomes the last",
+    "of updates of one index the last one counts instead of the largest",
     "(float[n] x, int64[k, 1] i, float[k] u) => (float[n] y)",
     right='y = ScatterND<reduction = "max">(x, i, u)',
     wrong="y = ScatterND(x, i, u)",
@@ -163,6 +163,26 @@ fault(
     right="y = ArgMax<axis = 1, keepdims = 0>(x)",
     wrong="h = Cast<to = 10>(x) f = Cast<to = 1>(h) y = ArgMax<axis = 1, keepdims = 0>(f)",
     x=[[0.5, 1.0001, 1.0002]],
+)
+fault(
+    INDEX,
+    "indices that are clipped to the table count from its end",
+    "(float[v, 2] t, int64[n] i) => (float[n, 2] y)",
+    right="z = Shape<end = 1>(t) l = Sub(z, one) a = Max(i, none) b = Min(a, l) y = Gather(t, b)",
+    wrong="z = Shape<end = 1>(t) l = Sub(z, one) b = Min(i, l) y = Gather(t, b)",
+    t=counting(6, 2),
+    i=[5, 9, -2],
+    one=[1],
+    none=[0],
+)
+fault(
+    INDEX,
+    "an id that is not the padding id becomes an id above it",
+    "(int64[b, s] ids) => (bool[b, s] y)",
+    right="e = Equal(ids, zero) y = Not(e)",
+    wrong="y = Greater(ids, zero)",
+    ids=[[5, 0, -100]],
+    zero=0,
 )
 control(
     INDEX,

@@ -161,6 +161,27 @@ fault(
     x=[5, LEAST64, 7, 1],
     three=[3],
 )
+fault(
+    INTEGER,
+    "the remainder by a large number is dropped",
+    ONE,
+    right="p = Mul(x, factor) y = Mod(p, prime)",
+    wrong="y = Mul(x, factor)",
+    x=[5, 60_000],
+    factor=31,
+    prime=1_000_003,
+)
+fault(
+    INTEGER,
+    "an average of bytes is rounded down instead of up",
+    "(uint8[n] a, uint8[n] b) => (uint8[n] y)",
+    right="p = Cast<to = 6>(a) q = Cast<to = 6>(b) s = Add(p, q) t = Add(s, one) h = Div(t, two) y = Cast<to = 2>(h)",
+    wrong="p = Cast<to = 6>(a) q = Cast<to = 6>(b) s = Add(p, q) h = Div(s, two) y = Cast<to = 2>(h)",
+    a=[4, 200],
+    b=[6, 255],
+    one=np.array(1, np.int32),
+    two=np.array(2, np.int32),
+)
 control(
     INTEGER,
     "the last three bits are the remainder of Python",
@@ -173,7 +194,7 @@ control(
 )
 control(
     INTEGER,
-    "what is below or equal is what is not above",
+    "for integers, less or equal is not greater",
     "(int32[n] a, int32[n] b) => (bool[n] y)",
     right="y = LessOrEqual(a, b)",
     same="g = Greater(a, b) y = Not(g)",

@@ -93,7 +93,7 @@ fault(
 )
 fault(
     AXIS,
-    "a slice loses its axes",
+    "a Slice loses its axes",
     "(float[n, m] x) => (float[p, q] y)",
     right="y = Slice(x, one, three, one)",
     wrong="y = Slice(x, one, three)",
@@ -103,7 +103,7 @@ fault(
 )
 fault(
     AXIS,
-    "a softmax of all that follows becomes that of one axis",
+    "a softmax over all trailing axes becomes one over the first of them",
     "(float[n, 3, m] x) => (float[n, 3, m] y)",
     right="f = Flatten<axis = 1>(x) s = Softmax<axis = -1>(f) z = Shape(x) y = Reshape(s, z)",
     wrong="y = Softmax<axis = 1>(x)",
@@ -120,7 +120,7 @@ fault(
 )
 fault(
     AXIS,
-    "what goes to space takes the channels in the other order",
+    "DepthToSpace reads the channels in the other order",
     "(float[b, 8, h, w] x) => (float[b, 2, p, q] y)",
     right='y = DepthToSpace<blocksize = 2, mode = "CRD">(x)',
     wrong='y = DepthToSpace<blocksize = 2, mode = "DCR">(x)',
@@ -169,7 +169,7 @@ fault(
 )
 fault(
     AXIS,
-    "copies one behind the other become copies of each",
+    "a tile becomes an interleaved repeat",
     "(float[n, m] x) => (float[n, k] y)",
     right="y = Tile(x, twice)",
     wrong="u = Unsqueeze(x, two) t = Tile(u, pairs) y = Reshape(t, flat)",
@@ -223,7 +223,7 @@ control(
 )
 control(
     AXIS,
-    "copies one behind the other are joined",
+    "a tile is a Concat with itself",
     "(float[n, m] x) => (float[n, k] y)",
     right="y = Tile(x, twice)",
     same="y = Concat<axis = 1>(x, x)",

@@ -21,7 +21,7 @@ KEPT = "(float[b, n, m] x, bool[b, 1, m] keep) => (float[b, n, m] y)"
 
 fault(
     MASK,
-    "scores are multiplied by what is kept",
+    "scores are multiplied by the mask",
     "(float[b, n, m] x, float[b, 1, m] keep) => (float[b, n, m] y)",
     right="d = Sub(one, keep) a = Mul(d, low) t = Add(x, a) y = Softmax<axis = -1>(t)",
     wrong="t = Mul(x, keep) y = Softmax<axis = -1>(t)",
@@ -32,7 +32,7 @@ fault(
 )
 fault(
     MASK,
-    "what is kept is hidden",
+    "a mask is inverted",
     KEPT,
     right="t = Where(keep, x, low) y = Softmax<axis = -1>(t)",
     wrong="t = Where(keep, low, x) y = Softmax<axis = -1>(t)",
@@ -42,7 +42,7 @@ fault(
 )
 fault(
     MASK,
-    "what hides is above the scores",
+    "a mask sentinel is above the scores",
     KEPT,
     right="t = Where(keep, x, low) y = Softmax<axis = -1>(t)",
     wrong="t = Where(keep, x, high) y = Softmax<axis = -1>(t)",
@@ -82,7 +82,7 @@ fault(
 )
 fault(
     MASK,
-    "a window behind the query is open ahead of it",
+    "a window of past keys also sees future keys",
     SCORES,
     right=PLACES + "d = Sub(i, c) a = Less(d, two) f = GreaterOrEqual(d, zero) keep = And(a, f)" + END,
     wrong=PLACES + "d = Sub(i, c) keep = Less(d, two)" + END,
@@ -103,7 +103,7 @@ fault(
 )
 fault(
     MASK,
-    "a length of keys lets one more in",
+    "a key length includes one key too many",
     "(float[b, q, k] x, int64[b, 1, 1] length) => (float[b, q, k] y)",
     right="z = Shape(x) s = Gather(z, two) c = Range(zero, s, one) keep = Less(c, length)" + END,
     wrong="z = Shape(x) s = Gather(z, two) c = Range(zero, s, one) keep = LessOrEqual(c, length)" + END,
@@ -113,7 +113,7 @@ fault(
 )
 fault(
     MASK,
-    "a mask of parts is cast where it was compared with a half",
+    "a mask is cast to bool instead of compared with 0.5",
     "(float[b, n, m] x, float[b, 1, m] part) => (float[b, n, m] y)",
     right="keep = Greater(part, half)" + END,
     wrong="keep = Cast<to = 9>(part)" + END,
@@ -124,7 +124,7 @@ fault(
 )
 fault(
     MASK,
-    "probabilities that were set to zero add up to one again",
+    "masked probabilities are normalized again",
     "(float[b, n, m] x, float[b, 1, m] part) => (float[b, n, m] y)",
     right="s = Softmax<axis = -1>(x) y = Mul(s, part)",
     wrong="keep = Cast<to = 9>(part)" + END,
@@ -146,7 +146,7 @@ fault(
 )
 fault(
     MASK,
-    "of two masks one is enough",
+    "two masks are combined by Or instead of And",
     "(float[n, m] x, bool[n, m] a, bool[1, m] b) => (float[n, m] y)",
     right="keep = And(a, b)" + END,
     wrong="keep = Or(a, b)" + END,
@@ -157,7 +157,7 @@ fault(
 )
 fault(
     MASK,
-    "a bias by distance has a sign",
+    "a bias by absolute distance becomes one by signed distance",
     SCORES,
     right=PLACES + "d = Sub(i, c) a = Abs(d) f = Cast<to = 1>(a) p = Mul(f, slope) y = Sub(x, p)",
     wrong=PLACES + "d = Sub(i, c) f = Cast<to = 1>(d) p = Mul(f, slope) y = Sub(x, p)",
@@ -167,7 +167,7 @@ fault(
 )
 fault(
     MASK,
-    "what is hidden counts as zero in a largest number",
+    "a masked maximum fills with zero",
     "(float[b, m] x, bool[b, m] keep) => (float[b, 1] y)",
     right="t = Where(keep, x, low) y = ReduceMax(t, last)",
     wrong="t = Where(keep, x, zero) y = ReduceMax(t, last)",
@@ -179,7 +179,7 @@ fault(
 )
 fault(
     MASK,
-    "a mean of what counts divides by the length",
+    "a masked mean divides by the length",
     "(float[b, m, 3] x, float[b, m, 1] keep) => (float[b, 3] y)",
     right="p = Mul(x, keep) s = ReduceSum<keepdims = 0>(p, one) c = ReduceSum<keepdims = 0>(keep, one) y = Div(s, c)",
     wrong="p = Mul(x, keep) y = ReduceMean<keepdims = 0>(p, one)",
@@ -189,7 +189,7 @@ fault(
 )
 fault(
     MASK,
-    "what hides in half precision becomes minus infinity, a row is hidden whole",
+    "a finite float16 sentinel becomes minus infinity, for a row without keys",
     "(float16[b, n, m] x, bool[b, 1, m] keep) => (float16[b, n, m] y)",
     right="t = Where(keep, x, least) y = Softmax<axis = -1>(t)",
     wrong="t = Where(keep, x, none) y = Softmax<axis = -1>(t)",
@@ -198,9 +198,30 @@ fault(
     least=np.array(-65504, np.float16),
     none=np.array(-np.inf, np.float16),
 )
+fault(
+    MASK,
+    "nucleus sampling drops the token that crosses the threshold",
+    "(float[b, v] p) => (bool[b, v] y)",
+    right="c = CumSum<exclusive = 1>(p, axis) y = Less(c, threshold)",
+    wrong="c = CumSum(p, axis) y = Less(c, threshold)",
+    p=[[0.6, 0.3, 0.1]],
+    axis=1,
+    threshold=0.7,
+)
+fault(
+    MASK,
+    "the position of padding becomes 0 instead of 1",
+    "(int64[b, s] mask) => (int64[b, s] y)",
+    right="c = CumSum(mask, axis) d = Sub(c, one) e = Equal(mask, zero) y = Where(e, one, d)",
+    wrong="c = CumSum(mask, axis) d = Sub(c, one) y = Max(d, zero)",
+    mask=[[0, 0, 1, 1], [1, 1, 1, 1]],
+    axis=1,
+    zero=0,
+    one=1,
+)
 control(
     MASK,
-    "a mask is turned round and the choice with it",
+    "a mask and the choice by it are both inverted",
     KEPT,
     right="t = Where(keep, x, low) y = Softmax<axis = -1>(t)",
     same="h = Not(keep) t = Where(h, low, x) y = Softmax<axis = -1>(t)",

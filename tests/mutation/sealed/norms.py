@@ -46,7 +46,7 @@ fault(
 )
 fault(
     NORM,
-    "the root of the mean of squares by the length, which has no epsilon",
+    "an RMS norm by LpNormalization loses its epsilon",
     ROWS,
     right="s = Mul(x, x) v = ReduceMean(s, last) e = Add(v, eps) r = Sqrt(e) y = Div(x, r)",
     wrong="n = LpNormalization<axis = -1, p = 2>(x) y = Mul(n, root)",
@@ -57,7 +57,7 @@ fault(
 )
 fault(
     NORM,
-    "a norm by the root of mean squares becomes one that subtracts the mean",
+    "an RMS norm becomes a layer norm",
     ROWS,
     right="s = Mul(x, x) v = ReduceMean(s, last) e = Add(v, eps) r = Sqrt(e) q = Div(x, r) y = Mul(q, g)",
     wrong="y = LayerNormalization<axis = -1, epsilon = 0.000001>(x, g)",
@@ -120,7 +120,7 @@ fault(
 )
 fault(
     NORM,
-    "groups of channels that lie side by side become every second channel",
+    "groups of adjacent channels become groups of strided channels",
     "(float[b, 8, k] x) => (float[b, 8, k] y)",
     right="r = Reshape(x, grouped) q = InstanceNormalization(r, ones, zeros) s = Shape(x) y = Reshape(q, s)",
     wrong="p = Reshape(x, pairs) t = Transpose<perm = [0, 2, 1, 3]>(p) u = Shape(t) r = Reshape(t, grouped) "
@@ -134,7 +134,7 @@ fault(
 )
 fault(
     NORM,
-    "the least length of a normalized row is added and no limit",
+    "the lower limit of a length is added instead",
     ROWS,
     right="l = ReduceL2(x, last) e = Max(l, eps) y = Div(x, e)",
     wrong="l = ReduceL2(x, last) e = Add(l, eps) y = Div(x, e)",
@@ -153,7 +153,7 @@ fault(
 )
 fault(
     NORM,
-    "what is normalized is returned where the sum before it was asked for",
+    "the residual output is added behind the norm",
     "(float[n, 8] x, float[n, 8] skip) => (float[n, 8] y, float[n, 8] total)",
     right="total = Add(x, skip) y = LayerNormalization<axis = -1>(total, g)",
     wrong="t = Add(x, skip) y = LayerNormalization<axis = -1>(t, g) total = Add(y, skip)",
@@ -169,4 +169,17 @@ fault(
     wrong="y = LayerNormalization<axis = -1>(x, g)",
     x=normal(3, 8, scale=0.01),
     g=SCALE,
+)
+fault(
+    NORM,
+    "the limit of a cosine similarity applies to each length instead of their product",
+    "(float[n, 8] p, float[n, 8] q) => (float[n, 1] y)",
+    right="d = Mul(p, q) s = ReduceSum(d, last) a = ReduceL2(p, last) c = ReduceL2(q, last) l = Mul(a, c) "
+    "e = Max(l, eps) y = Div(s, e)",
+    wrong="a = ReduceL2(p, last) c = ReduceL2(q, last) e = Max(a, eps) f = Max(c, eps) u = Div(p, e) v = Div(q, f) "
+    "d = Mul(u, v) y = ReduceSum(d, last)",
+    p=normal(2, 8, scale=1e-5),
+    q=normal(2, 8, seed=1, scale=1e-5),
+    last=[-1],
+    eps=1e-8,
 )

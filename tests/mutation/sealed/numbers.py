@@ -47,7 +47,7 @@ fault(
 )
 fault(
     NUMBER,
-    "a limit of 6 stands behind the division by 6",
+    "a limit of 6 is applied after the division by 6",
     ONE,
     right="a = Add(x, three) c = Clip(a, zero, six) p = Mul(x, c) y = Div(p, six)",
     wrong="a = Add(x, three) d = Div(a, six) c = Clip(d, zero, six) y = Mul(x, c)",
@@ -58,7 +58,7 @@ fault(
 )
 fault(
     NUMBER,
-    "ELU becomes CELU, alpha is no 1",
+    "ELU becomes CELU, with an alpha other than 1",
     ONE,
     right="y = Elu<alpha = 0.5>(x)",
     wrong="y = Celu<alpha = 0.5>(x)",
@@ -75,7 +75,7 @@ fault(
 )
 fault(
     NUMBER,
-    "a threshold that counts itself becomes one that does not",
+    "a threshold excludes equality",
     ONE,
     right="k = GreaterOrEqual(x, one) y = Where(k, x, zero)",
     wrong="y = ThresholdedRelu<alpha = 1.0>(x)",
@@ -85,7 +85,7 @@ fault(
 )
 fault(
     NUMBER,
-    "bias and limit of a shrinkage change places",
+    "bias and lambda of Shrink are swapped",
     ONE,
     right="y = Shrink<bias = 0.5, lambd = 1.5>(x)",
     wrong="y = Shrink<bias = 1.5, lambd = 0.5>(x)",
@@ -103,7 +103,7 @@ fault(
 )
 fault(
     NUMBER,
-    "two pairs of limits become one, which they have nothing in common with",
+    "two disjoint clips become one",
     ONE,
     right="a = Clip(x, zero, one) y = Clip(a, two, three)",
     wrong="y = Clip(x, two, one)",
@@ -205,7 +205,7 @@ fault(
 )
 fault(
     NUMBER,
-    "dropout that does nothing scales by what it would keep",
+    "inference dropout scales by the kept fraction",
     ONE,
     right="t = Tanh(x) d = Dropout(t, ratio) y = Neg(d)",
     wrong="t = Tanh(x) d = Mul(t, kept) y = Neg(d)",
@@ -237,6 +237,18 @@ fault(
     a=[1.0, 1e-9],
     b=[1.0, 2e-9],
     low=1e-6,
+)
+fault(
+    NUMBER,
+    "a squared distance by squared lengths and a product",
+    "(float[n, 4] a, float[n, 4] b) => (float[n, 1] y)",
+    right="d = Sub(a, b) s = Mul(d, d) y = ReduceSum(s, last)",
+    wrong="p = Mul(a, a) q = Mul(b, b) r = Mul(a, b) s = ReduceSum(p, last) t = ReduceSum(q, last) "
+    "u = ReduceSum(r, last) v = Mul(u, two) w = Add(s, t) y = Sub(w, v)",
+    a=normal(3, 4) + 100,
+    b=normal(3, 4) + 100.01,
+    last=[-1],
+    two=2.0,
 )
 control(
     NUMBER,

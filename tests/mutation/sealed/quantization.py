@@ -38,7 +38,7 @@ fault(
 )
 fault(
     QUANT,
-    "numbers that are quantized and back again are left as they are",
+    "a QuantizeLinear and DequantizeLinear pair is removed",
     FLOATS,
     right="t = Tanh(x) q = QuantizeLinear(t, s, z) d = DequantizeLinear(q, s, z) y = Relu(d)",
     wrong="t = Tanh(x) y = Relu(t)",
@@ -48,7 +48,7 @@ fault(
 )
 fault(
     QUANT,
-    "bytes of one scale are taken for those of another",
+    "a change of quantization scale is removed",
     "(int8[n, 4] x) => (int8[n, 4] y)",
     right="d = DequantizeLinear(x, s, z) y = QuantizeLinear(d, t, z)",
     wrong="y = Identity(x)",
@@ -79,7 +79,7 @@ fault(
 )
 fault(
     QUANT,
-    "a range that is found at run time need not hold zero",
+    "a dynamic quantization range need not include zero",
     "(float[n] x) => (float y)",
     right="q, y, z = DynamicQuantizeLinear(x)",
     wrong="a = ReduceMax<keepdims = 0>(x) b = ReduceMin<keepdims = 0>(x) d = Sub(a, b) y = Div(d, full)",
@@ -88,7 +88,7 @@ fault(
 )
 fault(
     QUANT,
-    "the least of the signed levels is not used",
+    "a saturation at -128 becomes one at -127",
     "(float[n, 4] x) => (int8[n, 4] y)",
     right="y = QuantizeLinear(x, s, z)",
     wrong="c = Max(x, least) y = QuantizeLinear(c, s, z)",
@@ -134,7 +134,7 @@ fault(
 )
 fault(
     QUANT,
-    "of two numbers in a byte the upper one comes first",
+    "two nibbles of a byte are unpacked in the other order",
     "(uint8[n, m] x) => (uint8[n, k] y)",
     right='l = BitwiseAnd(x, low) h = BitShift<direction = "RIGHT">(x, four) a = Unsqueeze(l, two) '
     "b = Unsqueeze(h, two) c = Concat<axis = 2>(a, b) y = Reshape(c, flat)",

@@ -30,7 +30,7 @@ fault(
 )
 fault(
     SIZE,
-    "no axes means no sum, not a sum of all",
+    "an empty list of axes reduces all axes",
     "(float[n, m] x, int64[k] axes) => (float[p, q] y)",
     right="y = ReduceSum<noop_with_empty_axes = 1>(x, axes)",
     wrong="y = ReduceSum(x, axes)",
@@ -129,7 +129,7 @@ fault(
 )
 fault(
     SIZE,
-    "an element that is cut out keeps no axis, which broadcasting hides",
+    "a slice of one column becomes a Gather without the axis",
     "(float[b, n] x, float[b, n] t) => (float[b, n] y)",
     right="c = Slice(x, zero, one, one) y = Mul(t, c)",
     wrong="c = Gather<axis = 1>(x, scalar) y = Mul(t, c)",
@@ -141,7 +141,7 @@ fault(
 )
 fault(
     SIZE,
-    "half as large again is rounded up, of an odd size",
+    "the size of a resize by 1.5 is rounded up",
     "(float[b, 1, n] x) => (float[b, 1, k] y)",
     right='y = Resize<mode = "linear">(x, , scales)',
     wrong='z = Shape(x) p = Mul(z, threes) q = Add(p, ones) s = Div(q, twos) y = Resize<mode = "linear">(x, , , s)',
@@ -163,11 +163,21 @@ fault(
 )
 fault(
     SIZE,
-    "two axes in front become one, the second of size 1",
+    "a Flatten at axis 2 becomes one at axis 1",
     "(float[2, n, 4] x) => (float[p, q] y)",
     right="y = Flatten<axis = 2>(x)",
     wrong="y = Flatten<axis = 1>(x)",
     x=counting(2, 3, 4),
+)
+fault(
+    SIZE,
+    "a limit of 512 tokens is dropped",
+    "(float[n, 2] x) => (float[k, 2] y)",
+    right="s = Slice(x, zero, most) y = Tanh(s)",
+    wrong="y = Tanh(x)",
+    x=normal(514, 2),
+    zero=[0],
+    most=[512],
 )
 control(
     SIZE,

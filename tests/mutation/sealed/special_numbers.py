@@ -33,7 +33,7 @@ fault(
 )
 fault(
     SPECIAL,
-    "a length that is scaled before it is squared is not",
+    "a hypotenuse loses its scaling",
     TWO,
     right="c = Abs(a) d = Abs(b) m = Max(c, d) p = Div(c, m) q = Div(d, m) s = Mul(p, p) t = Mul(q, q) "
     "u = Add(s, t) r = Sqrt(u) y = Mul(m, r)",
@@ -52,7 +52,7 @@ fault(
 )
 fault(
     SPECIAL,
-    "what is below or equal becomes what is not above",
+    "less or equal becomes not greater",
     COMPARED,
     right="y = LessOrEqual(a, b)",
     wrong="g = Greater(a, b) y = Not(g)",
@@ -167,7 +167,7 @@ fault(
 )
 fault(
     SPECIAL,
-    "infinity of one sign alone is asked for",
+    "a test for infinity ignores negative infinity",
     "(float[n] x) => (bool[n] y)",
     right="y = IsInf(x)",
     wrong="y = IsInf<detect_negative = 0>(x)",
@@ -229,13 +229,21 @@ fault(
 )
 fault(
     SPECIAL,
-    "what is not chosen is multiplied by zero",
+    "a choice between a number and zero becomes a product",
     "(float[n, m] x, bool[n, m] keep) => (float[n, m] y)",
     right="y = Where(keep, x, zero)",
     wrong="c = Cast<to = 1>(keep) y = Mul(x, c)",
     x=[[1.0, 2.0, INF]],
     keep=[[1, 0, 0]],
     zero=0.0,
+)
+fault(
+    SPECIAL,
+    "the logarithm of a sigmoid by Softplus becomes the logarithm of Sigmoid",
+    ONE,
+    right="d = Neg(x) s = Softplus(d) y = Neg(s)",
+    wrong="s = Sigmoid(x) y = Log(s)",
+    x=[[1.0, -3.0, -110.0]],
 )
 control(
     SPECIAL,
