@@ -26,7 +26,6 @@ BLOCK = 64  # bytes of the widest vector register, so a multiple of the blocks o
 BLOCKS = 2 * BLOCK  # whole blocks, so many that a loop over them takes a second step
 MANY = BLOCK * 3 // 2  # more than one block, and not a multiple of it
 STEPS = range(1, 13)  # binades of the ladder, to the first number beyond 4096: even, so that no two dims are equal
-STEPS_ALONE = 4  # more steps of the ladder, where not all dims fit beside one another
 MAY_BE_LENGTHS = range(4, 1 << 16)  # literals: smaller ones are axes and powers, larger ones are bounds of numbers
 LITERALS = 5  # of a region, each with its neighbours: what says more of them is mostly shapes
 
@@ -187,7 +186,7 @@ def one_element(region: SizeFacts) -> Cases:
 )
 def size_ladder(region: SizeFacts) -> Cases:
     """One size in each binade, odd and even in turn; all dims share it, and where one is long the next is short."""
-    return region.at(islice(_steps(region), len(STEPS) + STEPS_ALONE), LONG_ELEMENTS)
+    return region.at(_steps(region), LONG_ELEMENTS)
 
 
 def _steps(region: SizeFacts) -> Iterator[Sizes]:
