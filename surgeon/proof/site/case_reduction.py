@@ -37,17 +37,13 @@ def reduce_dims(case: ProofCase) -> Iterator[ProofCase]:
     if usual is not None and usual.elements <= REDUCE_ABOVE_ELEMENTS and usual.work <= REDUCE_ABOVE_WORK:
         return
     renamed, products = _renamed(case)
-    if products and _work(_with(case, _followed(case, renamed))) > COSTLY_WORK:
+    narrow = _with(case, _followed(case, renamed))
+    usual = CaseDims(narrow, case.options.dims).default()
+    if products and usual is not None and usual.work > COSTLY_WORK:
         for size in sorted(products, reverse=True)[:MAX_PRODUCTS]:
             yield _with(case, _followed(case, {**renamed, size: products[size]}))
     if renamed:
-        yield _with(case, _followed(case, renamed))
-
-
-def _work(case: ProofCase) -> int:
-    """The work of the original nodes at the first sizes, in multiplications."""
-    usual = CaseDims(case, case.options.dims).default()
-    return 0 if usual is None else usual.work
+        yield narrow
 
 
 def _with(case: ProofCase, renamed: Renamed) -> ProofCase:
@@ -89,11 +85,8 @@ def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     models = (case.models.before, case.models.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
     dims = _fixed_dims(case)
-    floats = {number for tensor in constants if tensor.data_type not in INTEGERS_AND_BOOL for number in _floats(tensor)}
-    given = (item for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
-    floats.update(
-        number for item in given for number in dims_encoded_by(np.array([item.f] * item.HasField("f"), np.float32))
-    )
+    given = (item.f for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
+    floats = set(dims_encoded_by(np.array([*given], np.float32))).union(*map(_floats, constants))
     numbers = {abs(number) for number in (*dims, *case.value_literals)}
     factors, summed = numbers - {0, 1}, _summed(case)
     literals = case.value_literals.union(
@@ -159,17 +152,13 @@ def _may_hold_dims(tensor: TensorProto) -> bool:
 
 def _floats(tensor: TensorProto) -> Iterable[int]:
     """The dims that a float constant may encode."""
-    if tensor.data_type == TensorProto.STRING or np.prod(tensor.dims) != 1:
+    if tensor.data_type in {*INTEGERS_AND_BOOL, TensorProto.STRING} or np.prod(tensor.dims) != 1:
         return ()
     return dims_encoded_by(numpy_helper.to_array(tensor))
 
 
 def _input(item: CaseInput, name: Callable[[Size], Size]) -> CaseInput:
-    value = item.value
-    if value is not None:
-        flat = np.empty(value.size, object)
-        flat[:] = [name(size) for size in value.reshape(-1)]
-        value = flat.reshape(value.shape)
+    value = None if item.value is None else np.vectorize(name, otypes=[object])(item.value)
     return replace(item, shape=tuple(map(name, item.shape)), value=value)
 
 
