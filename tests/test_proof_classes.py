@@ -55,7 +55,7 @@ def test_one_of_each_width_is_proved_in_full_and_the_others_on_few_inputs(runs):
     assert runs == [(False, 24), (True, 32), (True, 40)]
     full, *brief = report.proofs
     assert full.runs > 2 * max(proof.runs for proof in brief)
-    assert {"usual", "wide"} <= set(brief[0].kinds) < set(full.kinds)
+    assert {"usual", "special rows"} == set(brief[0].kinds) < set(full.kinds)
 
 
 def test_a_fault_at_one_width_alone_is_found_on_few_inputs(runs):

@@ -46,7 +46,7 @@ class ProofOptions:
     """Seconds of processor time that one proof may take."""
     jobs: int = 0
     """Proofs that run at once; 0 for one per core, at most four."""
-    engine: str = field(default_factory=lambda: os.environ.get("SURGEON_PROOFS", "old"))
+    engine: str = field(default_factory=lambda: os.environ.get("SURGEON_PROOFS", "new"))
     """What proposes inputs: "new" for strategies, "old" for the schedule that they replace."""
     cache: bool = True
     """Whether proofs of earlier runs count, and new ones are stored."""

@@ -97,6 +97,9 @@ def counts(region: CaseRegion) -> Iterator[InputCase]:
 def trips(region: CaseRegion) -> Iterator[InputCase]:
     """Loops of 0, 1, 3 and more trips than literals."""
     names = [spec.name for spec in region.inputs if spec.kind == "counts" and "trip" in spec.role.flags]
+    # A scalar that is compared and that sizes depend on may be the bound of a loop.
+    bounds = (spec for spec in region.inputs if spec.kind == "lengths" and not spec.is_unconstrained)
+    names += [spec.name for spec in bounds if not spec.dims]
     literals = (int(number) + 1 for number in region.numbers if float(number).is_integer() and 0 < number < MAX_TRIPS)
     for number in dict.fromkeys((0, 3, 1, 7, *literals)) if names else ():
         yield region.case(dict.fromkeys(names, roles.constant(number, "trips")))
