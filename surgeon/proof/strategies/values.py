@@ -81,8 +81,9 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
     """One kind of numbers throughout each row."""
     with_rows = [name for name in region.floats if name in region.rows.inputs]
     yield from region.packed(region.for_all(with_rows or region.floats, list(special_fills(region))))
-    if with_rows and len(with_rows) < len(region.floats):
-        yield from region.single(region.for_all(region.floats, [floats.WIDE, floats.ZEROS, floats.LARGE]))
+    if with_rows and len(with_rows) < len(region.floats):  # usual numbers from outside hide small rows
+        everywhere = [floats.WIDE, floats.SMALL, floats.ZEROS, floats.LARGE, floats.TINY]
+        yield from region.single(region.for_all(region.floats, everywhere))
 
 
 @strategy(
