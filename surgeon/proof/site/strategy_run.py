@@ -8,6 +8,7 @@ from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.cases.value_strategies import describe_inputs
+from surgeon.proof.proof_case import ORIGINAL, REPLACEMENT
 from surgeon.proof.site.proof_run import InputFacts, OpenSides, ProofRun
 from surgeon.proof.strategies import roles, values, weights
 from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
@@ -105,12 +106,14 @@ class StrategyRun(ProofRun):
     def _run_rows(self, case: InputCase, feeds: Feeds) -> str | None:
         """Run a case with other fills in each row; rows that differ run again by themselves, and are judged then."""
         sides, found = self._sides, self.findings
+        self._progress.note(ORIGINAL)
         try:
             given = sides.run_prefix(feeds)
             original = sides.first.run(given)
         except SessionError:
             return self._run_each_alone(case, feeds, range(len(case.rows)))
         found.runs += 1
+        self._progress.note(REPLACEMENT)
         try:
             rewritten = sides.second.run(given)
         except SessionError:
@@ -124,6 +127,7 @@ class StrategyRun(ProofRun):
             has_signs = name in self.case.sign_sensitive
             rtol = self.case.options.rtol
             suspicious |= differing_rows(answer, other, case.row_count, rtol=rtol, has_signs=has_signs)
+        self._progress.agreed += not suspicious.any()
         count = len(case.rows)
         return self._run_each_alone(case, feeds, [place for place in range(count) if suspicious[place::count].any()])
 
@@ -185,6 +189,7 @@ class StrategyRun(ProofRun):
 
     def _answers(self, feeds: Feeds) -> Feeds | None:
         """What the original gives; None where it rejects the inputs."""
+        self._progress.note(ORIGINAL)
         try:
             return self._sides.first.run(self._sides.run_prefix(dict(feeds)))
         except SessionError:

@@ -145,6 +145,10 @@ def powers(region: CaseRegion) -> Iterator[InputCase]:
     """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
     dims = region.rows.dims if region.is_elementwise else region.first  # of many elements
     yield from (case._replace(dims=dims) for case in region.single(_magnitudes(region)))
+    if "extreme" in region.proof_case.intended_differences and region.beside_softmax:
+        # The rule means scores that overflow.  What a softmax only weights has no such excuse.
+        weighted = floats.row_magnitudes(floats.THIRD, many=True)._replace(kinds=())
+        yield region.case(dict.fromkeys(region.beside_softmax, weighted))
 
 
 @strategy(
