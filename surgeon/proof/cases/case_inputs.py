@@ -295,11 +295,17 @@ class CaseInputs:
 
     def count_arrays(self, assignment: DimAssignment) -> Iterator[Feeds]:
         """The inputs that are counts, with one number at one place in each; sizes of the run come first."""
-        sizes = self.model_sizes(assignment)
-        for first in (SIZED, COUNTED):
-            numbers = self._counted(assignment, first)
-            for turn in range(turns_of(self._countable, sizes, numbers)):
-                yield count(self._countable, sizes, numbers, turn)
+        yield from self.sized_counts(assignment)
+        yield from self._each_count(assignment, COUNTED)
+
+    def sized_counts(self, assignment: DimAssignment) -> Iterator[Feeds]:
+        """The same with the longest size of the run, and an index that counts from its end."""
+        yield from self._each_count(assignment, SIZED)
+
+    def _each_count(self, assignment: DimAssignment, first: int) -> Iterator[Feeds]:
+        sizes, numbers = self.model_sizes(assignment), self._counted(assignment, first)
+        for turn in range(turns_of(self._countable, sizes, numbers)):
+            yield count(self._countable, sizes, numbers, turn)
 
     def cached_lengths(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
         """Lengths that count past and new rows; empty without such."""

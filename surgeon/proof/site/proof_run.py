@@ -300,7 +300,7 @@ class ProofRun:
             for number in count(1):
                 if failure:
                     break
-                assignment, runs = asked.send(is_taken), self.findings.runs
+                assignment, runs = asked.send(is_taken).dims, self.findings.runs
                 if adds_nothing(assignment, self._ops):
                     continue
                 roomy = roomy or (assignment if assignment.elements >= ROOM else None)

@@ -1,19 +1,22 @@
 """Runs of both sides of a region on the cases that strategies propose."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.dims import REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.value_strategies import describe_inputs
+from surgeon.proof.cases.value_strategies import adds_nothing, describe_inputs
 from surgeon.proof.proof_case import ORIGINAL, REPLACEMENT
 from surgeon.proof.site.proof_run import InputFacts, OpenSides, ProofRun
 from surgeon.proof.strategies import roles, values, weights
 from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.rows import differing_rows, independent_rows, row_counts
+from surgeon.proof.strategies.sizes import size_cases
 from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases
 from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.float_fills import SPECIAL
@@ -195,12 +198,22 @@ class StrategyRun(ProofRun):
         except SessionError:
             return None
 
-    def _run_weight_kinds(self, assignment: DimAssignment) -> str | None:
-        """Nothing: a strategy has these cases."""
-        return None
-
-    def _run_repeated(self, assignment: DimAssignment) -> str | None:
-        """Nothing: ties reach each rounding step on purpose."""
+    def _run_further(self, sizes: CaseDims, at: DimAssignment) -> str | None:
+        """Run the cases of strategies for sizes.  at: the sizes of all strategies of values."""
+        region = CaseRegion(self.case, self._sides.inputs, at, Rows(1, frozenset(), at))
+        proposed, is_taken, number = size_cases(self.case, sizes, at), None, 0
+        with suppress(StopIteration):
+            while True:
+                case, number, before = proposed.send(is_taken), number + 1, self.findings.runs
+                is_taken = None
+                if adds_nothing(case.dims, self._ops):
+                    continue
+                for each in region.at_size(case, number):
+                    if failure := self._run_case(each):
+                        return failure
+                    is_taken = self.findings.runs > before
+                    if not is_taken and case.dims.elements > REDUCE_ABOVE_ELEMENTS:
+                        break  # the nodes reject these sizes, not these values
         return None
 
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.literal_injection import LARGE_LITERAL, inject_into, literal_values
-from surgeon.proof.cases.value_strategies import region_traits
+from surgeon.proof.cases.literal_injection import LARGE_LITERAL, ROOMY_LITERAL, inject_into, literal_values
+from surgeon.proof.cases.value_strategies import MANY, region_traits
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.strategies.strategy import InputCase, Rows
 from surgeon.runtime.inputs.fill import Blank, Fill, Fills
 from surgeon.runtime.inputs.input_spec import InputSpec
-from surgeon.runtime.inputs.role_fills import usual_values
+from surgeon.runtime.inputs.role_fills import count_at_a_place, near_end, usual_values
 
 
 class CaseRegion:
@@ -72,14 +72,17 @@ class CaseRegion:
         """Each fill in one of these inputs while the others are usual; the first fill of each input comes first."""
         yield from ({name: fill} for fill in fills for name in names)
 
-    def literals(self, number: int, *, ties: bool = False, out_of_role: bool = False) -> Fills:
-        """Literals of both sides and thresholds, put into usual inputs; further ones at each number."""
+    def literals(self, number: int, *, ties: bool = False, out_of_role: bool = False, most: float = np.inf) -> Fills:
+        """Literals of both sides and thresholds, put into usual inputs; further ones at each number.
+
+        most: the largest magnitude.
+        """
         facts = self._facts
         values = literal_values(
             facts.constants,
             facts.edges,
             small=facts.small_constants,
-            most=LARGE_LITERAL if out_of_role else facts.largest_literal,
+            most=min(most, LARGE_LITERAL if out_of_role else facts.largest_literal),
             half=any(spec.half for spec in facts.specs),
             ties=ties,
         )
@@ -111,6 +114,25 @@ class CaseRegion:
     def counts(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Counts that are literals of the region, sizes of the run and longer ones, one at one place at a time."""
         return self._facts.count_arrays(self.first)
+
+    def at_size(self, case: InputCase, number: int) -> Iterator[InputCase]:
+        """What runs at other sizes: usual inputs with literals among them, then what the sizes themselves decide.
+
+        number: of the sizes, so that each has other literals.
+        """
+        facts, dims = self._facts, case.dims
+        yield case._replace(fills=self.literals(number, most=ROOMY_LITERAL))
+        for arrays in facts.sized_counts(dims):  # as the k of a TopK that takes a whole axis
+            yield case._replace(fills={name: count_at_a_place(array) for name, array in arrays.items()})
+        lengths = facts.cached_lengths(dims, np.random.default_rng([self.proof_case.options.seed, number]))
+        if lengths:
+            yield case._replace(fills={name: count_at_a_place(array) for name, array in lengths.items()})
+        longest, bytes_ = max(dims.dims.values(), default=0), [spec for spec in self.inputs if spec.dtype.itemsize == 1]
+        if longest >= MANY:  # a sum of so many products of bytes exceeds the integers that float32 holds
+            for is_low in (False, True):
+                ends = {spec.name: near_end(is_low=is_low) for spec in bytes_ if spec.takes_large_integers}
+                if ends:
+                    yield case._replace(fills=ends)
 
     def cached_lengths(self, number: int) -> Mapping[str, np.ndarray]:
         """Lengths that count past and new rows."""

@@ -252,13 +252,10 @@ def zero(region: SizeFacts) -> Cases:
 SIZE_STRATEGIES = [item for item in STRATEGIES.values() if item.propose.__module__ == __name__]
 
 
-def size_cases(case: ProofCase, dims: CaseDims, first: DimAssignment) -> Generator[DimAssignment, bool | None, None]:
-    """Further sizes of a region that ran at `first`, one of each strategy in turn.
+def size_cases(case: ProofCase, dims: CaseDims, first: DimAssignment) -> Generator[InputCase, bool | None, None]:
+    """Cases at further sizes of a region that ran at `first`, one of each strategy in turn.
 
     Send whether the original ran at them.
     """
     wanted = [item for item in SIZE_STRATEGIES if item.for_members or not case.is_brief]
-    proposed, is_taken = cases(SizeFacts(case, dims, first), wanted), None
-    with suppress(StopIteration):
-        while True:
-            is_taken = yield proposed.send(is_taken).dims
+    return cases(SizeFacts(case, dims, first), wanted)

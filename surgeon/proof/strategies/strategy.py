@@ -115,9 +115,7 @@ def strategy(
     return add
 
 
-def cases(
-    region: Any, strategies: Iterable[Strategy], budget: int = BUDGET
-) -> Generator[InputCase, bool | None, None]:
+def cases(region: Any, strategies: Iterable[Strategy], budget: int = BUDGET) -> Generator[InputCase, bool | None, None]:
     """The first case of each strategy, then the second of each, until the work is spent.
 
     The first cases are taken whatever they cost, so that each kind of mistake is looked for at least once.  Send
