@@ -50,7 +50,8 @@ def further(*shape, chosen=None, **known):
     """All further sizes, in order."""
     facts = facts_of(*shape, chosen=chosen, **known)
     return [
-        dict(found.by_symbol) for found in size_cases(case_of(*shape, chosen=chosen, **known), facts._all, facts.first)
+        dict(found.dims.by_symbol)
+        for found in size_cases(case_of(*shape, chosen=chosen, **known), facts._all, facts.first)
     ]
 
 

@@ -150,7 +150,8 @@ class StrategyRun(ProofRun):
         specs = {
             spec.name: spec
             for spec in inputs.specs
-            if spec.name not in inputs.weights and (spec.is_mask or (spec.is_unconstrained and spec.kind == "plain"))
+            if spec.name not in inputs.weights
+            and (spec.is_mask or spec.is_unconstrained)
         }
         feeds = self._feeds.make(InputCase(first, {}, "rows"))
         outputs = self._answers(feeds)

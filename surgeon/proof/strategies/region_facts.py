@@ -39,6 +39,11 @@ class CaseRegion:
         largest = max((int(np.prod(spec.shape(sizes))) for spec in self.inputs), default=0)
         return self.rows.number > 1 and self.rows.number == largest
 
+    def elements_of(self, name: str, dims: DimAssignment) -> int:
+        """The elements of an input at these sizes."""
+        spec = next(spec for spec in self.inputs if spec.name == name)
+        return int(np.prod(spec.shape(self._facts.model_sizes(dims))))
+
     def allows(self, fills: Fills) -> bool:
         """Whether the rule does not mean to differ for one of these fills."""
         intended = self.proof_case.intended_differences

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from surgeon.proof.cases.literal_injection import MAX_LITERAL_VARIANTS
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.strategy import InputCase, strategy
 from surgeon.runtime.inputs import float_fills as floats
@@ -11,6 +12,8 @@ from surgeon.runtime.inputs.fill import Fill, Fills
 
 SAMPLES = 2
 """Usual cases after the first: one sample hides, with odds of a half, what depends on the order of two numbers."""
+LENGTHS = 2 * 64 + 4
+"""Integers of every length: both signs of each count of 64 bits, both ends, and two that half of the bits lose."""
 SMALL_LITERAL = 1e-2
 """Literals up to here are added so that nothing is divided by zero; the numbers around them are tiny."""
 
@@ -195,6 +198,10 @@ def each_alone(region: CaseRegion) -> Iterator[InputCase]:
         yield from region.packed(region.each_alone(names, [floats.ZEROS]))
 
 
+def _near(can_sum: bool, first: int, place: int) -> Fill:
+    return roles.integers_of_every_length(can_sum=can_sum, first=first, beside=place)
+
+
 @strategy(
     "integers of every length",
     because="an integer wraps, is cut to half of its bits, or goes through a float: one number for each count of bits, "
@@ -205,7 +212,13 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
     names = [spec.name for spec in region.inputs if spec.takes_large_integers]
     # ONNX Runtime saturates sums of integers, so the order of terms decides; a divisor of -1 ends the process.
     can_sum = not region.traits.isdisjoint({"sums", "divides"})
-    fills = [roles.integers_of_every_length(can_sum=can_sum, is_last=is_last) for is_last in (False, True)]
-    yield from region.single(region.for_all(names, [*fills, roles.WIDE_INTEGERS]))
+    dims = region.rows.dims if region.is_elementwise else region.first
+    if names:
+        yield region.case({name: _near(can_sum, 0, place) for place, name in enumerate(names)}, dims)
+        yield region.case(dict.fromkeys(names, roles.mixed_integers(can_sum=can_sum)), dims)
+        room = max(min(region.elements_of(name, dims) for name in names), 1)
+        for first in range(room, min(LENGTHS, room * MAX_LITERAL_VARIANTS), room):
+            yield region.case({name: _near(can_sum, first, place) for place, name in enumerate(names)}, dims)
+    yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))
     bytes_ = [spec.name for spec in region.inputs if spec.takes_large_integers and spec.dtype.itemsize == 1]
     yield from region.single(region.for_all(bytes_, [roles.near_end(is_low=False), roles.near_end(is_low=True)]))

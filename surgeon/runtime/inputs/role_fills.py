@@ -20,6 +20,7 @@ _WIDEST = 64.0  # pixels of a box
 _BESIDE_PIXEL = 2.0**-10  # a box does not start at an edge of a pixel, where rounding decides
 _OVERLAPS = (0.2, 0.8)  # thresholds of overlap that detectors use lie between
 _MAX_TRIPS = 16  # of a loop that goes on while something is below a length
+_MIXED_BITS = 0x6996_9669_9669_6996  # Thue-Morse: neither half of such bits, nor a shift by a few, equals another
 _HIDDEN = 0.4  # part of a mask that is hidden
 SPREAD = 4.0  # times usual numbers: what integers in floats are made of
 HIDING = (None, -np.inf, -1e4)
@@ -281,32 +282,41 @@ def nonzero_divisor(blank: Blank, made: np.ndarray) -> np.ndarray:
     return np.where(made == 0, 1, made) if "divisor" in blank.spec.role.flags else made
 
 
-def integers_of_every_length(*, can_sum: bool, is_last: bool) -> Fill:
-    """One number for each count of bits, of both signs, and both ends of the dtype beside others.
+def _every_length(blank: Blank, can_sum: bool) -> list[int]:
+    """One integer for each count of bits and each sign that the input may hold, the longest first, and both ends."""
+    dtype, bits = np.iinfo(blank.spec.dtype), int(np.iinfo(blank.spec.dtype).max).bit_length()
+    lengths = [1 << bit | _MIXED_BITS & (1 << bit) - 1 for bit in range(bits - 1, -1, -1)]
+    halves = [(1 << bits // 2) + 5, (1 << (bits + 1) // 2) + 1]  # half of the bits lose these
+    numbers = [int(dtype.max), int(dtype.min), *halves, *(sign * number for number in lengths for sign in (1, -1))]
+    most = 1 << min(bits - 6, 50) if can_sum else 1 << bits
+    lowest = int(dtype.min) if blank.spec.signed or blank.spec.is_compared_length else 0
+    return [number for number in numbers if lowest <= number <= dtype.max and abs(number) <= most] or [1]
 
-    can_sum: none so large that a sum of 128 of them overflows, and none beyond 2**50, up to which ONNX Runtime, which
+
+def integers_of_every_length(*, can_sum: bool, first: int = 0, beside: int = 0) -> Fill:
+    """The integers of `_every_length`, from one of them on, and others `beside` them, so that two inputs nearly meet.
+
+    can_sum: none so large that a sum of 64 of them overflows, and none beyond 2**50, up to which ONNX Runtime, which
     sums some integers in float64, sums several exactly.
-    is_last: another order, so that a lone element holds the other end.
     """
 
     def make(blank: Blank) -> np.ndarray:
-        dtype, random = blank.spec.dtype, blank.random
-        limits = np.iinfo(dtype)
-        bits = int(limits.max).bit_length()
-        numbers: list[int] = [int(limits.max), int(limits.min)]
-        numbers += [(1 << bits // 2) + 5, (1 << (bits + 1) // 2) + 1]  # which half of the bits lose
-        lengths = [(1 << bit) + random.integers(0, 1 << bit) for bit in range(min(bits, 63))]
-        numbers += [int(number) for number in lengths] + [-int(number) for number in lengths]
-        most = 1 << min(8 * dtype.itemsize - 7, 50)
-        fitting = [n for n in numbers if limits.min <= n <= limits.max and (not can_sum or abs(n) <= most)]
-        fitting = [n for n in fitting if n >= 0 or (blank.spec.signed or blank.spec.is_compared_length)] or [1]
-        order = fitting[::-1] if is_last else fitting
-        room = math.prod(blank.shape)
-        chosen = order[:room] + [order[at] for at in random.integers(0, len(order), max(room - len(order), 0))]
-        made = np.array(chosen, dtype=object)[random.permutation(room)].reshape(blank.shape)
-        return nonzero_divisor(blank, made)
+        numbers, limits = _every_length(blank, can_sum), np.iinfo(blank.spec.dtype)
+        near = [number + beside if number + beside <= limits.max else number - beside for number in numbers]
+        places = (first + np.arange(math.prod(blank.shape))) % len(near)
+        return nonzero_divisor(blank, np.array(near, dtype=object)[places].reshape(blank.shape))
 
     return Fill("integers of every length", make)
+
+
+def mixed_integers(*, can_sum: bool) -> Fill:
+    """The integers of `_every_length` in random order."""
+
+    def make(blank: Blank) -> np.ndarray:
+        numbers = np.array(_every_length(blank, can_sum), dtype=object)
+        return nonzero_divisor(blank, numbers[blank.random.integers(0, len(numbers), blank.shape)])
+
+    return Fill("integers of every length, mixed", make)
 
 
 def near_end(*, is_low: bool) -> Fill:
