@@ -55,6 +55,7 @@ from surgeon.shapes.algebra.size_expressions import SizeError
 from surgeon.shapes.constraints.input_dims import dim_kind, is_total
 
 _MAX_WORDS = 100  # turns for strings of the region; an input of few elements holds one or two in a turn
+MAX_REPEATED = 1 << 22  # elements of all inputs, each repeated by the longest size
 SIZED = COUNTED + MAX_TURNS  # the first turn of counts that are sizes of the run
 _COMBINED = [item for item in FULL_SCHEDULE if item[0] is ValueKind.USUAL]  # turns that combine conditions
 
@@ -299,8 +300,9 @@ class CaseInputs:
         yield from self._each_count(assignment, COUNTED)
 
     def sized_counts(self, assignment: DimAssignment) -> Iterator[Feeds]:
-        """The same with the longest size of the run, and an index that counts from its end."""
-        yield from self._each_count(assignment, SIZED)
+        """The same with the longest size of the run, and an index that counts from its end, unless that makes much."""
+        if assignment.elements * max(assignment.dims.values(), default=1) <= MAX_REPEATED:
+            yield from self._each_count(assignment, SIZED)
 
     def _each_count(self, assignment: DimAssignment, first: int) -> Iterator[Feeds]:
         sizes, numbers = self.model_sizes(assignment), self._counted(assignment, first)

@@ -131,13 +131,19 @@ def region_traits(case: ProofCase) -> frozenset[str]:
         "accumulates": _hides_small(ops),
         "reads positions": reads_places(ops),
         "reads any positions": _reads_any_places(ops),
-        "finds extremes": _some(ops, lambda op: op.numerics.reduces == "extremum"),
+        "finds extremes": _some(ops, lambda op: op.numerics.reduces == "extremum") or _scatters_extremes(case),
         "sums": _some(ops, lambda op: op.numerics.reduces == "sum"),
         "picks by products": case.picks_by_products,
         "squares": case.squares,
         "divides": case.divides,
     }
     return frozenset(name for name, holds in found.items() if holds)
+
+
+def _scatters_extremes(case: ProofCase) -> bool:
+    """Whether a node of the original keeps the larger or smaller of several numbers that it writes to one position."""
+    found = (item for node in case.models.before.graph.node for item in node.attribute if item.name == "reduction")
+    return any(item.s in (b"max", b"min") for item in found)
 
 
 def adds_nothing(assignment: DimAssignment, ops: Iterable[str]) -> bool:

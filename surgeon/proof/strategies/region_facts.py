@@ -36,8 +36,13 @@ class CaseRegion:
     def is_elementwise(self) -> bool:
         """Whether a row is one element."""
         sizes = self._facts.model_sizes(self.rows.dims)
-        largest = max((int(np.prod(spec.shape(sizes))) for spec in self.inputs), default=0)
-        return self.rows.number > 1 and self.rows.number == largest
+        shapes = [spec.shape(sizes) for spec in self.inputs if spec.is_unconstrained]
+        largest = max(shapes, key=lambda shape: int(np.prod(shape)), default=())
+        try:
+            is_common = np.broadcast_shapes(*shapes) == largest
+        except ValueError:
+            return False
+        return is_common and self.rows.number == int(np.prod(largest)) > 1
 
     def elements_of(self, name: str, dims: DimAssignment) -> int:
         """The elements of an input at these sizes."""

@@ -36,6 +36,7 @@ def masks(region: CaseRegion) -> Iterator[InputCase]:
         for by in ways
         for place, form in enumerate(("a row", "holes", "all", "none"))
     ]
+    yield from region.single(region.for_all(names, [roles.mask("all"), roles.mask("none")]))  # rows may mix there only
     yield from region.packed(region.for_all(names, fills))
     bits = [name for name in names if specs[name].dtype.kind != "f"]
     yield from region.packed(region.for_all(bits, _of_bits()))

@@ -75,7 +75,7 @@ def _other(row: np.ndarray, spec: InputSpec, is_nan: bool) -> np.ndarray:
     if row.dtype == np.bool_ or spec.kind == "mask":
         return np.asarray(1 - row.astype(np.int64)).astype(row.dtype)
     if row.dtype.kind in "iu":
-        return np.where(row > 1, row - 1, row + 1).astype(row.dtype)
+        return np.where(row == 2, 3, 2).astype(row.dtype)  # no zero: it may be a divisor
     return np.asarray(np.float32(1.5) - row.astype(np.float32) / 2).astype(row.dtype)
 
 

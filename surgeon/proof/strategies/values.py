@@ -57,10 +57,14 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
     """Fills of whole rows, the most telling first."""
     traits = region.traits
     finds_extremes, picks = "finds extremes" in traits, "picks by products" in traits
-    yield floats.WIDE
+    reads_positions = "reads positions" in traits  # kernels differ for those far outside of a picture
+    if not reads_positions:
+        yield floats.WIDE
     # Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).
     yield floats.INFINITE if finds_extremes else floats.NON_FINITE
-    yield from (floats.ZEROS, floats.SMALL, floats.LARGE)
+    yield from (floats.ZEROS, floats.SMALL)
+    if not reads_positions:
+        yield floats.LARGE
     if not picks:  # the order of products decides which score overflows, and so which one a softmax picks
         yield floats.EXTREME
         if any(spec.half for spec in region.inputs):
@@ -83,10 +87,13 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
 def special_rows(region: CaseRegion) -> Iterator[InputCase]:
     """One kind of numbers throughout each row."""
     with_rows = [name for name in region.floats if name in region.rows.inputs]
-    yield from region.packed(region.for_all(with_rows or region.floats, list(special_fills(region))))
-    if with_rows and len(with_rows) < len(region.floats):  # usual numbers from outside hide small rows
-        everywhere = [floats.WIDE, floats.SMALL, floats.ZEROS, floats.LARGE, floats.TINY]
-        yield from region.single(region.for_all(region.floats, everywhere))
+    fills, is_partial = list(special_fills(region)), bool(with_rows) and len(with_rows) < len(region.floats)
+    if is_partial and "finds extremes" in region.traits:  # NaN beside numbers, which kernels find at some positions
+        fills.remove(floats.ALL_NAN)
+    yield from region.packed(region.for_all(with_rows or region.floats, fills))
+    if is_partial:  # usual numbers from outside hide small rows
+        everywhere = (floats.WIDE, floats.SMALL, floats.ZEROS, floats.LARGE, floats.TINY)
+        yield from region.single(region.for_all(region.floats, [fill for fill in everywhere if fill in fills]))
 
 
 @strategy(
@@ -220,5 +227,6 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
         for first in range(room, min(LENGTHS, room * MAX_LITERAL_VARIANTS), room):
             yield region.case({name: _near(can_sum, first, place) for place, name in enumerate(names)}, dims)
     yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))
-    bytes_ = [spec.name for spec in region.inputs if spec.takes_large_integers and spec.dtype.itemsize == 1]
-    yield from region.single(region.for_all(bytes_, [roles.near_end(is_low=False), roles.near_end(is_low=True)]))
+    wraps = (spec for spec in region.inputs if not can_sum or spec.dtype.itemsize == 1)
+    ends = [spec.name for spec in wraps if spec.takes_large_integers]
+    yield from region.single(region.for_all(ends, [roles.near_end(is_low=False), roles.near_end(is_low=True)]))

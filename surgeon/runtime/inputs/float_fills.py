@@ -178,7 +178,7 @@ def row_magnitudes(part: float, *, many: bool = False) -> Fill:
 
 def scaled(factor: float) -> Fill:
     """Usual numbers times a factor."""
-    return Fill("small", lambda blank: edges.standard_normal(blank.random, blank.shape) * factor, ("small",))
+    return Fill("small", lambda blank: edges.standard_normal(blank.random, blank.shape) * factor, TINY.kinds)
 
 
 def at_exponents(exponents: Sequence[float]) -> Fill:

@@ -20,7 +20,8 @@ _WIDEST = 64.0  # pixels of a box
 _BESIDE_PIXEL = 2.0**-10  # a box does not start at an edge of a pixel, where rounding decides
 _OVERLAPS = (0.2, 0.8)  # thresholds of overlap that detectors use lie between
 _MAX_TRIPS = 16  # of a loop that goes on while something is below a length
-_MIXED_BITS = 0x6996_9669_9669_6996  # Thue-Morse: neither half of such bits, nor a shift by a few, equals another
+_MIXED_BITS = 0x6996_9669_9669_6997  # Thue-Morse, so that halves differ, and odd for a float to lose a bit
+_NEAR_END = 32  # each smaller divisor has a multiple so near to the end of a dtype
 _HIDDEN = 0.4  # part of a mask that is hidden
 SPREAD = 4.0  # times usual numbers: what integers in floats are made of
 HIDING = (None, -np.inf, -1e4)
@@ -320,10 +321,12 @@ def mixed_integers(*, can_sum: bool) -> Fill:
 
 
 def near_end(*, is_low: bool) -> Fill:
-    """Integers within four of one end of the dtype, so that sums are as large as they can be."""
+    """Integers within `_NEAR_END` of one end of the dtype, so that sums are as large as they can be."""
 
     def make(blank: Blank) -> np.ndarray:
-        limits, inwards = np.iinfo(blank.spec.dtype), blank.random.integers(0, 4, blank.shape)
+        limits = np.iinfo(blank.spec.dtype)
+        near = 4 if blank.spec.dtype.itemsize == 1 else _NEAR_END
+        inwards = blank.random.integers(0, near, blank.shape).astype(object)
         return int(limits.min) + inwards if is_low and blank.spec.signed else int(limits.max) - inwards
 
     return Fill("integers near an end", make)
