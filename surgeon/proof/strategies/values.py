@@ -229,4 +229,5 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
     yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))
     wraps = (spec for spec in region.inputs if not can_sum or spec.dtype.itemsize == 1)
     ends = [spec.name for spec in wraps if spec.takes_large_integers]
-    yield from region.single(region.for_all(ends, [roles.near_end(is_low=False), roles.near_end(is_low=True)]))
+    for is_low in (False, True) if ends else ():
+        yield region.case(dict.fromkeys(ends, roles.near_end(is_low=is_low)), dims)
