@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_570,
     "precision": 5_620,
-    "proof": 9_870,
+    "proof": 10_000,
     "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 13_350,
