@@ -19,7 +19,10 @@ LOWEST = float(np.finfo(np.float32).min)
 def wanted(name, kind="plain", dtype=np.float32, **settings):
     """What is asked of an input."""
     usual = {"is_unconstrained": True, "half": False, "is_compared_length": False}
-    return SimpleNamespace(name=name, kind=kind, dtype=np.dtype(dtype), **(usual | settings))
+    is_float = np.dtype(dtype).kind == "f"
+    return SimpleNamespace(
+        name=name, kind=kind, dtype=np.dtype(dtype), takes_edge_values=is_float, **(usual | settings)
+    )
 
 
 def sprinkled(small=(), half=False, **settings):
@@ -27,7 +30,7 @@ def sprinkled(small=(), half=False, **settings):
     constants = {"limit": np.array([20.0]), "lowest": np.array([LOWEST])}
     want = wanted("x", is_unconstrained=False, half=half)
     feeds = {"x": np.zeros((8, 8), np.float32)}
-    plan = SimpleNamespace(wants=[want], edged={"x"})
+    plan = SimpleNamespace(wants=[want])
     inject_literals(feeds, plan, constants, 0, small=small, **settings)
     return set(feeds["x"].reshape(-1).tolist())
 
@@ -52,7 +55,7 @@ def test_how_large_depends_on_whether_a_region_holds_half_precision():
     for half in (False, True):
         want = wanted("x", half=half)
         feeds = {"x": np.zeros((8, 8), np.float32)}
-        inject_literals(feeds, SimpleNamespace(wants=[want], edged={"x"}), constants, 0, small={"bound"})
+        inject_literals(feeds, SimpleNamespace(wants=[want]), constants, 0, small={"bound"})
         assert (12345 in feeds["x"]) != half
 
 
@@ -61,7 +64,7 @@ def test_several_inputs_meet_what_they_are_compared_with_at_once():
     constants = {str(number): np.array([float(number)]) for number in (3.25, 5, 7)}
     wants = [wanted(name) for name in "xyz"]
     feeds = {name: np.zeros(64, np.float32) for name in "xyz"}
-    inject_literals(feeds, SimpleNamespace(wants=wants, edged=set("xyz")), constants, 0, ties=True)
+    inject_literals(feeds, SimpleNamespace(wants=wants), constants, 0, ties=True)
     met = set(zip(*(feeds[name][1::2].tolist() for name in "xyz"), strict=True))
     assert met == set(itertools.product((3.25, 5, 7), repeat=3))
     assert {abs(number) for number in feeds["x"][::2].tolist()} & {0.25, 0.5, 1.5}
@@ -91,7 +94,7 @@ def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_
     def put(kind):
         want = wanted("x", kind, np.int64)
         feeds = {"x": np.zeros((8, 8), np.int64)}
-        inject_literals(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
+        inject_literals(feeds, SimpleNamespace(wants=[want]), constants, 0, small={"token"})
         return 262144 in feeds["x"]
 
     assert (put("compared"), put("plain")) == (True, False)
@@ -116,7 +119,7 @@ def test_edges_come_first_and_with_what_is_beside_them():
     met = []
     for turn in range(3):
         feeds = {"x": np.zeros(1, np.float32), "u": np.zeros(1, np.float32)}
-        plan = SimpleNamespace(wants=[wanted("x"), wanted("u")], edged={"x", "u"})
+        plan = SimpleNamespace(wants=[wanted("x"), wanted("u")])
         inject_literals(feeds, plan, {"k": np.array([0.5])}, turn * VARIANT_STRIDE, edges=[0.5])
         met.append(float(feeds["x"][0]))
         assert abs(met[-1] - feeds["u"][0]) > 1e-3
