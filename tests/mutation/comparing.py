@@ -31,7 +31,7 @@ from tests.mutation.mutating import verdict
 
 OLD, NEW = "old", "new"
 SHIPPED = Path(__file__).parents[2] / "notebooks" / "models" / "tiny_distilbert.onnx"
-_STRATEGY = re.compile(r"(?:\(inputs|, by) ([^,]+), shapes")
+_STRATEGY = re.compile(r"\(inputs (?:[^()]*, by )?([^()]+?), shapes")
 
 
 @dataclass

@@ -170,7 +170,8 @@ class StrategyRun(ProofRun):
         first, inputs = rows.dims, self._sides.inputs
         name = min(rows.inputs)
         spec = next(spec for spec in inputs.specs if spec.name == name)
-        dims = [self.case.models.dims[str(dim)] for dim in spec.dims]
+        known = self.case.models.dims
+        dims = [dim if isinstance(dim, int) else known[dim] for dim in spec.dims]
         sizes = [first.size(dim) for dim in dims]
         depth = next(depth for depth in range(len(sizes) + 1) if np.prod(sizes[:depth]) == rows.number)
         for dim in dims[:depth]:
