@@ -53,9 +53,11 @@ class StrategyRun(ProofRun):
     def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
         """Run at each of several sizes, on the cases of all strategies at the first that runs."""
         for assignment in group:
-            has_run = bool(self.findings.runs)
+            before = self.findings.runs
             failure = self._run_case(InputCase(assignment, {}, "usual"))
-            if self.findings.runs and not has_run and not failure:
+            # Sizes that strategies raise for more rows do not count: the other dims may all be 1 then.
+            self.findings.is_informative |= self.findings.runs > before and assignment.is_informative
+            if self.findings.runs and not before and not failure:
                 self._ran_at = assignment
                 failure = None if self._once else self._run_strategies(assignment)
             if failure or ((self.case.is_brief or self._once) and self.findings.is_informative):
@@ -99,7 +101,6 @@ class StrategyRun(ProofRun):
                 failure += describe_inputs(
                     _description(case.strategy, case.fills.values()), _kind(case.fills.values()), feeds
                 )
-        found.is_informative = found.is_informative or (found.runs > 0 and case.dims.is_informative)
         if not failure and found.runs > before:
             found.kinds[case.strategy] = None
             if not any(case.dims is known for known in found.assignments):
