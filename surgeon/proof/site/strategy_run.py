@@ -42,10 +42,13 @@ class StrategyRun(ProofRun):
     _last_strategy = ""  # the strategy that found a difference at other sizes comes first at the next
 
     def _run_all(self, sides: OpenSides) -> str | None:
-        """Run all sets of inputs; return the first failure.  Calm inputs come where the original rejects usual ones."""
+        """Run all sets of inputs; return the first failure.
+
+        Calm inputs come where the original rejects usual ones, at all sizes or at all but 1.
+        """
         self._feeds = CaseFeeds(sides.inputs, self.case.options.seed)
         failure = super()._run_all(sides)
-        if not self.findings.runs and self.findings.refusal:
+        if not failure and self.findings.refusal and not self.findings.is_informative:
             self._feeds.calm_down()
             failure = super()._run_all(sides)
         return failure
