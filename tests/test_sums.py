@@ -33,7 +33,9 @@ def test_a_sum_in_another_order_passes(width):
 def test_a_variance_that_cancels_fails(width):
     """The mean of squares less the square of the mean loses all digits far from zero, however long the sum is."""
 
-    @rule(patterns=[lambda g, x, w: g.layer_normalization(x, w, w, axis=-1, epsilon=1e-5)])
+    overflow = {"extreme": "squares overflow"}
+
+    @rule(patterns=[lambda g, x, w: g.layer_normalization(x, w, w, axis=-1, epsilon=1e-5)], differs=overflow)
     def in_one_pass(g: Graph, x: Tensor, w: Tensor) -> Tensor:
         mean = g.reduce_mean(x, axes=[-1])
         variance = g.sub(g.reduce_mean(g.mul(x, x), axes=[-1]), g.mul(mean, mean))
