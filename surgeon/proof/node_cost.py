@@ -61,7 +61,7 @@ def node_costs(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent
     elif known.products.kind == "conv":
         yield CostTerm(made, second[1:])
     elif known.products.kind == "attention":
-        keys = second if known.products.attention_inputs else first  # of its own rows, which it projects
+        keys = second if known.products.attention_inputs else first  # else projected from the same rows
         yield CostTerm(first, keys[-2:-1], counts=2)
     elif known.products.kind == "rnn":
         yield from (CostTerm(first[:-1], extent) for extent in reads[weight : weight + 2] if extent is not None)
