@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class CapturedRule(ResultBase):
     """Captures, each with its kind."""
     looser: tuple[RelaxedCount, ...] = ()
     """For each literal, the number of sites if it were a capture."""
-    output: str = ""
+    output: str = field(default="", repr=False)
     """The file that `surgeon capture` wrote, "" in Python."""
 
     @property
