@@ -23,7 +23,7 @@ STEP = 300
 def is_close(original, rewritten, dtype="float32", **settings):
     """Whether a result passes without a reference."""
     one, other = (np.array(numbers).astype(np.dtype(dtype)) for numbers in (original, rewritten))
-    return judge_close("y", one, other, JudgeSettings.of(one.dtype, **settings)) is not None
+    return judge_close("y", one, other, JudgeSettings(one.dtype, **settings)) is not None
 
 
 @pytest.mark.parametrize(("original", "rewritten", "passes"), [
@@ -51,8 +51,8 @@ def test_what_is_close(original, rewritten, passes):
 def test_signs_of_zeros_are_bits():
     """They differ only where something behind them divides."""
     assert is_close([0.0, 1.5], [-0.0, 1.5])
-    assert not is_close([0.0, 1.5], [-0.0, 1.5], has_signs=True)
-    assert is_close([-0.0, 1.5], [-0.0, 1.5], has_signs=True)
+    assert not is_close([0.0, 1.5], [-0.0, 1.5], signed_zeros=True)
+    assert is_close([-0.0, 1.5], [-0.0, 1.5], signed_zeros=True)
 
 
 def test_a_tolerance_of_the_user_is_all_that_counts():
@@ -72,22 +72,32 @@ def test_equal_bits_pass_in_each_dtype(dtype):
 def test_strings_and_shapes():
     """Strings are equal whatever holds them; another shape or dtype is for the judge."""
     words = np.array(["a", "b"], object)
-    settings = JudgeSettings.of(words.dtype)
+    settings = JudgeSettings(words.dtype)
     assert judge_close("y", words, np.array(["a", "b"]), settings) is not None
     assert judge_close("y", words, np.array(["a", "c"]), settings) is None
     ones = np.ones(2, ml_dtypes.bfloat16)
-    assert judge_close("y", ones, np.ones((1, 2), ml_dtypes.bfloat16), JudgeSettings.of(ones.dtype)) is None
-    assert judge_close("y", ones, np.ones(2, np.float16), JudgeSettings.of(ones.dtype)) is None
+    assert judge_close("y", ones, np.ones((1, 2), ml_dtypes.bfloat16), JudgeSettings(ones.dtype)) is None
+    assert judge_close("y", ones, np.ones(2, np.float16), JudgeSettings(ones.dtype)) is None
 
 
 def test_the_severity_is_the_largest_part_of_the_limit():
     """Of any element."""
     one, other = np.array([1.5, 1.0], np.float32), np.array([1.5, 1.0 + 1e-5], np.float32)
-    error = judge_close("y", one, other, JudgeSettings.of(one.dtype))
+    error = judge_close("y", one, other, JudgeSettings(one.dtype))
     assert error is not None
     assert error.severity == pytest.approx(1e-5 / (1.5 * 2e-5), rel=0.02)
     assert error.allowed == pytest.approx(1.5 * 2e-5)
     assert (error.gap, error.scale) == (pytest.approx(1e-5, rel=0.02), 1.5)
+    assert error.because == "float32 rounds"
+
+
+@pytest.mark.parametrize("by", [0.0, 1e-5])
+def test_the_reason_for_a_limit_that_was_given(by):
+    """For equal results and for close ones."""
+    one, other = np.array([1.5, 1.0], np.float32), np.array([1.5, 1.0 + by], np.float32)
+    error = judge_close("y", one, other, JudgeSettings(one.dtype, rtol=1e-3))
+    assert error is not None
+    assert error.because == "the tolerance was given"
 
 
 def test_proofs_judge_alike_with_a_reference_for_every_result():
@@ -103,7 +113,7 @@ def test_proofs_judge_alike_with_a_reference_for_every_result():
 def judged(moved=0.0, **settings):
     """A right result of one number, against a reference that moves."""
     two = np.array([2], np.float32)
-    return judge_tensor("y", two, two, np.array([2.0]), moved, **settings)
+    return judge_tensor("y", two, two, np.array([2.0]), moved, JudgeSettings(two.dtype, **settings))
 
 
 def test_the_reason_for_a_limit():
@@ -111,8 +121,8 @@ def test_the_reason_for_a_limit():
     assert judged().because == "float32 rounds"
     assert judged().limit_over_scale == pytest.approx(2e-5)
     assert judged(rtol=0.5).because == "the tolerance was given"
-    assert judged(slack=0.25).because == "the rule says approximate=0.25"
-    assert judged(by_ones=100.0).because == "kernels of such functions err by as much near one"
+    assert judged(intended_error=0.25).because == "the rule says approximate=0.25"
+    assert judged(absolute_error=100.0).because == "kernels of such functions err by as much near one"
     assert judged(0.25).because == "rounding on the way moves it as far"
     jumps = Sensitivity(np.zeros(1), np.ones(1), np.zeros(1))
     assert judged(jumps).because == "a rounded number on the way may fall to either side"

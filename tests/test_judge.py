@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor, worst_error
 
@@ -23,7 +24,7 @@ def ask(original, rewritten, reference=None, moved=0.0, dtype="float32", **optio
     """Judge lists of numbers of one dtype against a float64 list."""
     made = [np.array(array).astype(np.dtype(dtype)) for array in (original, rewritten)]
     right = None if reference is None else np.array(reference, np.float64)
-    return judge_tensor("y", *made, right, moved, **options)
+    return judge_tensor("y", *made, right, moved, JudgeSettings(np.dtype(dtype), **options))
 
 
 def far(by: float, allowed: float, scale: float, own: float) -> str:
@@ -235,7 +236,7 @@ def test_what_is_allowed() -> None:
     assert ask([2], [2], [2]).allowed == pytest.approx(4e-5)
     assert ask([2], [2], [2], dtype="float16").allowed == pytest.approx(1e-2, rel=1e-3)
     assert ask([2], [2], [2], rtol=0.5, atol=0.25).allowed == 1.25
-    assert ask([2], [2], [2], rtol=0, atol=0, slack=0.25).allowed == 0.75
+    assert ask([2], [2], [2], rtol=0, atol=0, intended_error=0.25).allowed == 0.75
     assert ask([2], [2], [2], moved=1.0, rtol=0, atol=0).allowed == 4.0
     assert ask([2], [6], [2], moved=1.0, rtol=0, atol=0).ok
     assert not ask([2], [6.1], [2], moved=1.0, rtol=0, atol=0).ok
@@ -257,7 +258,8 @@ def test_what_is_allowed() -> None:
 )
 def test_another_dtype_or_shape(rewritten: np.ndarray, why: str) -> None:
     """Whatever the values and the tolerance."""
-    error = judge_tensor("y", np.ones(2, np.float32), rewritten, np.ones(2), INF, 1.0, 1.0)
+    original = np.ones(2, np.float32)
+    error = judge_tensor("y", original, rewritten, np.ones(2), INF, JudgeSettings(original.dtype, 1.0, 1.0))
     assert error.why == why
     assert error.severity == math.inf
     assert error.to_dict() == {
@@ -296,7 +298,7 @@ def test_another_dtype_or_shape(rewritten: np.ndarray, why: str) -> None:
 )  # fmt: skip
 def test_integers_booleans_and_strings(original, rewritten, reference, why) -> None:
     """Equal to the original, or at a tie equal to the reference; no tolerance and no noise excuses them."""
-    error = judge_tensor("y", original, rewritten, reference, 100.0, 1.0, 100.0)
+    error = judge_tensor("y", original, rewritten, reference, 100.0, JudgeSettings(original.dtype, 1.0, 100.0))
     assert error.why == why
     assert error.ok == (why == "")
     assert error.severity == (math.inf if why else 0.0)
@@ -356,19 +358,19 @@ def test_one_element_too_far_is_found(data: st.DataObject, reference: np.ndarray
     """Unless the original is as far there."""
     noise = data.draw(arrays.arrays(np.float64, reference.shape, elements=st.floats(-20, 20)))
     original = (reference + noise).astype(np.float32)
-    options = {"overflowing": data.draw(st.booleans())}
-    fine = judge_tensor("y", original, reference.astype(np.float32), reference, moved, **options)
+    asked = JudgeSettings(original.dtype, overflowing=data.draw(st.booleans()))
+    fine = judge_tensor("y", original, reference.astype(np.float32), reference, moved, asked)
     assert fine.ok, fine.why
     place = data.draw(st.integers(0, reference.size - 1))
     wrong = reference.astype(np.float32)
     # What is allowed is told of the worst place, and numbers like it: here of that one.
     wrong[place] += np.float32(1e12)
-    allowed = judge_tensor("y", original, wrong, reference, moved, **options).allowed
+    allowed = judge_tensor("y", original, wrong, reference, moved, asked).allowed
     wrong = reference.astype(np.float32)
     # What the original errs by there is no fault of the rewritten one, and what is allowed comes on top of it.
     beyond = allowed + float(np.abs(original - reference).max())
     wrong[place] += np.float32(data.draw(st.sampled_from((-1, 1))) * beyond * data.draw(st.floats(1.5, 1e4)))
-    error = judge_tensor("y", original, wrong, reference, moved, **options)
+    error = judge_tensor("y", original, wrong, reference, moved, asked)
     worse = abs(float(original[place]) - reference[place]) >= abs(float(wrong[place]) - reference[place])
     assert error.ok == worse
     if not worse:

@@ -10,6 +10,7 @@ from onnx import ModelProto, parser
 
 from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
 from surgeon.runtime.inputs.input_spec import OVERFLOWING
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.input_perturbation import perturb_by_ulp
 from surgeon.runtime.numerics.sensitivity import difference
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
@@ -70,7 +71,8 @@ def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
         SensitivityProbe(original, {}, (), three, one.run, plan.edged) as moves,
     ):
         right, answer = three.run(feeds)["y"], one.run(feeds)["y"]
-        ask = partial(judge_tensor, "y", answer, two.run(feeds)["y"], right, overflowing=values in OVERFLOWING)
+        asked = JudgeSettings(answer.dtype, overflowing=values in OVERFLOWING)
+        ask = partial(judge_tensor, "y", answer, two.run(feeds)["y"], right, asked=asked)
         return moves.judge(ask, "y", right, answer.dtype, feeds)
 
 

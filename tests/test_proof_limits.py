@@ -6,6 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
 
@@ -102,9 +103,10 @@ def test_whole_numbers_at_which_a_region_turns_are_tried():
 def test_where_the_original_overflowed_a_better_result_is_no_fault():
     """Large but finite inputs, and NaN inside the original: the reference is finite, and so may the rewrite be."""
     original, rewritten, reference = np.array([np.nan], "f4"), np.array([0.0], "f4"), np.array([18.3])
-    assert judge_tensor("y", original, rewritten, reference, 0.0, overflowing=True).ok
+    large = JudgeSettings(original.dtype, overflowing=True)
+    assert judge_tensor("y", original, rewritten, reference, 0.0, large).ok
     assert not judge_tensor("y", original, rewritten, reference, 0.0).ok
-    assert not judge_tensor("y", np.array([18.3], "f4"), rewritten, reference, 0.0, overflowing=True).ok
+    assert not judge_tensor("y", np.array([18.3], "f4"), rewritten, reference, 0.0, large).ok
 
 
 def test_a_variance_in_two_passes_is_as_good_as_in_one():

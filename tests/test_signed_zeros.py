@@ -7,6 +7,7 @@ import pytest
 
 import surgeon
 from surgeon import Graph, Tensor, rule
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
 
@@ -80,9 +81,10 @@ def test_a_zero_in_which_a_sum_began_has_the_sign_that_its_kernel_gives_it() -> 
 def test_zeros_are_distinguished_on_request() -> None:
     zeros = np.array([0.0, -0.0, 1.0], np.float32)
     turned = np.array([0.0, 0.0, 1.0], np.float32)
+    has_signs = JudgeSettings(zeros.dtype, signed_zeros=True)
     assert judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0).ok
-    error = judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0, has_signs=True)
+    error = judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0, has_signs)
     assert not error.ok
     assert error.why == "is 0 where the original is -0 (1 of 3 elements), and something behind it divides by that"
-    doubtful = judge_tensor("y", zeros, turned, turned.astype(np.float64), 0.0, has_signs=True)
+    doubtful = judge_tensor("y", zeros, turned, turned.astype(np.float64), 0.0, has_signs)
     assert doubtful.ok, "the original itself has another sign than the reference"

@@ -16,6 +16,7 @@ from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site import proof_run, prove_region, site_prover
 from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
 from tests.test_region_cuts import relu_once
@@ -266,9 +267,10 @@ def test_where_the_original_overflows_infinities_may_meet():
     """Finite inputs, and a result that its dtype does not hold: -inf and NaN are both over the top."""
     original, rewritten = np.array([-np.inf, 1.0], np.float32), np.array([np.nan, 1.0], np.float32)
     reference = np.array([-1e60, 1.0])
-    assert judge_tensor("y", original, rewritten, reference, 0.0, overflowing=True).ok
+    large = JudgeSettings(original.dtype, overflowing=True)
+    assert judge_tensor("y", original, rewritten, reference, 0.0, large).ok
     assert not judge_tensor("y", original, rewritten, reference, 0.0).ok
-    assert not judge_tensor("y", rewritten[::-1], rewritten, reference, 0.0, overflowing=True).ok
+    assert not judge_tensor("y", rewritten[::-1], rewritten, reference, 0.0, large).ok
 
 
 def test_lists_of_tensors_are_no_inputs():

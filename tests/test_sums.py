@@ -6,6 +6,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import Graph, Tensor, rule
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
 
@@ -58,4 +59,4 @@ def test_what_a_sum_may_err_by(dtype, error, terms, ok):
     right = np.array([1.0, 2.0])
     moved = 0.25 if dtype is np.float16 else 1e-3
     original, rewritten = right.astype(dtype), (right + error * moved).astype(dtype)
-    assert judge_tensor("y", original, rewritten, right, moved, terms=terms).ok == ok
+    assert judge_tensor("y", original, rewritten, right, moved, JudgeSettings(original.dtype, terms=terms)).ok == ok

@@ -11,6 +11,7 @@ import onnx
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceResult
 from surgeon.runtime.inputs.input_generator import ValueKind
 from surgeon.runtime.inputs.input_spec import OVERFLOWING
+from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
 from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor, worst_error
 from surgeon.runtime.sessions.float64_reference import Float64Reference
@@ -101,7 +102,9 @@ class _ModelPair:
         self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, values: ValueKind
     ) -> TensorError:
         """Compare an output with the original; if it is out of tolerance, compare both with the float64 result."""
-        settled = partial(judge_tensor, name, original, rewritten, slack=self.slack, overflowing=values in OVERFLOWING)
+        is_large = values in OVERFLOWING
+        asked = JudgeSettings(original.dtype, intended_error=self.slack, overflowing=is_large)
+        settled = partial(judge_tensor, name, original, rewritten, asked=asked)
         error = settled(None, 0.0)
         if error.ok:
             return error

@@ -14,7 +14,7 @@ from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge_with_settings
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor
 from surgeon.runtime.sessions.oracle import Oracle
 
 
@@ -32,7 +32,7 @@ class OutputJudge:
     ) -> None:
         self._case, self._oracle, self._sensitivity = case, oracle, sensitivity
         self._ops, self.terms = case.ops, 1
-        self._errs_alike = have_common_nodes(case.models, has_absolute_error)
+        self._shared_error = have_common_nodes(case.models, has_absolute_error)
         self._sign_sensitive = frozenset[str]() if begins_at_zero(self._ops) else case.sign_sensitive
 
     def judge(
@@ -53,15 +53,15 @@ class OutputJudge:
         sensitivity of the reference is measured only where it decides.
         """
         options = self._case.options
-        asked = JudgeSettings.of(
+        asked = JudgeSettings(
             original.dtype,
             rtol=options.rtol,
             atol=options.atol,
-            slack=self._case.slack,
+            intended_error=self._case.slack,
             overflowing=overflowing,
-            by_ones=absolute_error(self._ops, original.shape, feeds),
-            errs_alike=self._errs_alike,
-            has_signs=name in self._sign_sensitive,
+            absolute_error=absolute_error(self._ops, original.shape, feeds),
+            shared_error=self._shared_error,
+            signed_zeros=name in self._sign_sensitive,
             terms=self.terms,
         )
         if (close := judge_close(name, original, rewritten, asked)) is not None:
@@ -70,7 +70,7 @@ class OutputJudge:
         answer = original if exact is None else exact
 
         def judged(moved: Sensitivity) -> TensorError:
-            return judge_with_settings(name, original, rewritten, exact, moved=moved, asked=asked)
+            return judge_tensor(name, original, rewritten, exact, moved, asked)
 
         if may_lose:
             found = judged(Sensitivity.uniform(0.0))

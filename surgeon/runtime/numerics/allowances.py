@@ -40,62 +40,62 @@ class Allowance(NamedTuple):
 class JudgeSettings:
     """What may differ on purpose, and what else is known of a run."""
 
-    rtol: float
-    """Relative tolerance."""
-    atol: float
-    """Absolute tolerance."""
-    is_own: bool = False
-    """Whether the user set the tolerance."""
+    dtype: np.dtype
+    """Dtype of the results."""
+    rtol: float | None = None
+    """The user's relative tolerance in place of the dtype's, as a part of the scale of the whole tensor."""
+    atol: float | None = None
+    """The user's absolute tolerance in place of the dtype's."""
     intended_error: float = 0.0
-    """How far a rule changes numbers on purpose."""
+    """How far a rule changes numbers on purpose, in parts of 1 and of the scale."""
     overflowing: bool = False
-    """Whether inputs are finite and large."""
-    sum_ulps: float = 0.0
-    """Units in the last place by which the longest sum may err."""
-    adds_up: bool = False
-    """Whether there is a sum."""
+    """Whether the inputs are finite and large.
+
+    Where the reference is not finite then, it overflowed too, and anything is accepted (log(1 + exp(x)) overflows at
+    1e4, Softplus does not, and is right).  Where the original overflowed to infinity, the result may be NaN, and the
+    other way round, if the reference is not NaN.
+    """
+    terms: int = 1
+    """Number of terms of the original's longest sum."""
     absolute_error: float | np.ndarray = 0.0
-    """Absolute error of kernels, for all elements or for each."""
+    """The part of the dtype's absolute tolerance that counts, for all elements or for each.
+
+    Above 0 where kernels have an absolute error: Sigmoid of -20 may be 0.
+    """
     shared_error: bool = False
     """Whether both results come from the same kernels, so that their absolute errors cancel."""
     signed_zeros: bool = False
     """Whether 0 and -0 differ."""
 
-    @classmethod
-    def of(
-        cls,
-        dtype: np.dtype,
-        *,
-        rtol: float | None = None,
-        atol: float | None = None,
-        slack: float = 0.0,
-        overflowing: bool = False,
-        terms: int = 1,
-        by_ones: float | np.ndarray = 0.0,
-        errs_alike: bool = False,
-        has_signs: bool = False,
-    ) -> "JudgeSettings":
-        """The settings for a tensor of a dtype; the parameters are those of `tensor_judge.judge_tensor`."""
-        relative, absolute = tolerance(name_of_dtype(dtype), rtol, atol)
-        return cls(
-            relative,
-            absolute,
-            is_own=rtol is not None or atol is not None,
-            intended_error=slack,
-            overflowing=overflowing,
-            sum_ulps=_summing(dtype, terms),
-            adds_up=terms > 1,
-            absolute_error=by_ones,
-            shared_error=errs_alike,
-            signed_zeros=has_signs,
-        )
+    @property
+    def is_own(self) -> bool:
+        """Whether the user set the tolerance."""
+        return self.rtol is not None or self.atol is not None
+
+    @property
+    def tolerance(self) -> tuple[float, float]:
+        """The relative and the absolute tolerance in force."""
+        return tolerance(name_of_dtype(self.dtype), self.rtol, self.atol)
+
+    @property
+    def reason(self) -> str:
+        """Why a result may differ by the tolerance in force, as a clause."""
+        return "the tolerance was given" if self.is_own else f"{name_of_dtype(self.dtype)} rounds"
+
+    @property
+    def sum_ulps(self) -> float:
+        """The error of the longest sum in units in the last place of its terms, added in any order.
+
+        It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
+        Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
+        float32.
+        """
+        return math.sqrt(self.terms) if self.dtype.itemsize >= 4 else 0.0
 
 
 class Compared(NamedTuple):
     """What allowances depend on: the reference, and how far the original is from it.  All arrays are flat."""
 
-    dtype: np.dtype
-    """Dtype of the results."""
     classes: MagnitudeClasses
     """The finite numbers of the reference by magnitude."""
     own_error: np.ndarray
@@ -107,32 +107,27 @@ class Compared(NamedTuple):
 
 
 def fixed_allowances(of: Compared, asked: JudgeSettings) -> Iterator[Allowance]:
-    """What is allowed however well conditioned the computation is, as parts of the scale of similar elements.
-
-    A tolerance of the user is a part of the scale of the whole tensor, as documented.
-    """
+    """What is allowed however well conditioned the computation is, as parts of the scale of similar elements."""
     classes, slack = of.classes, asked.intended_error
+    rounding = allowed_rounding(classes, asked)
     if asked.is_own:
-        yield Allowance(
-            np.full(of.own_error.shape, asked.atol + asked.rtol * classes.largest), "the tolerance was given"
-        )
+        yield rounding
         if slack:
             yield Allowance(np.asarray(slack * (1 + classes.largest)), f"the rule says approximate={slack:g}")
         return
     left = np.where(of.countable, COUNTED, np.inf) if not slack else np.asarray(np.inf)
-    rounding = np.minimum(class_tolerance(classes, asked, of.dtype), left)
-    yield Allowance(rounding, f"{name_of_dtype(of.dtype)} rounds")
+    size = np.minimum(rounding.size, left)
+    yield rounding._replace(size=size)
     if slack:
         yield Allowance(classes.spread(slack * (1 + classes.scale)), f"the rule says approximate={slack:g}")
-    by_kernels = kernel_error(asked, of.dtype)
+    by_kernels = kernel_error(asked)
     if not asked.shared_error and np.any(by_kernels):
-        yield Allowance(np.minimum(by_kernels, left - rounding), "kernels of such functions err by as much near one")
+        yield Allowance(np.minimum(by_kernels, left - size), "kernels of such functions err by as much near one")
 
 
-def measured_allowances(of: Compared, asked: JudgeSettings) -> Iterator[Allowance]:
-    """What rounding on the way explains, from moves of the reference and errors of the original."""
-    measured = rounding_by_class(of, asked)
-    yield Allowance(of.classes.spread(measured + _conditioned(of, asked)), "rounding on the way moves it as far")
+def measured_allowances(of: Compared, asked: JudgeSettings, rounding: np.ndarray) -> Iterator[Allowance]:
+    """What rounding on the way explains.  rounding: of `rounding_by_class`."""
+    yield Allowance(of.classes.spread(rounding + _conditioned(of, asked)), "rounding on the way moves it as far")
     yield Allowance(ROUNDING_FACTOR * of.moved.jumps, "a rounded number on the way may fall to either side")
 
 
@@ -152,31 +147,29 @@ def _conditioned(of: Compared, asked: JudgeSettings) -> np.ndarray:
     """The same part of the scale of the terms: where terms cancel, the result is small beside them."""
     if asked.is_own:
         return np.zeros(of.classes.scale.shape)
-    terms = of.classes.largest_of(of.moved.smooth) / float(ml_dtypes.finfo(of.dtype).eps)
-    return np.asarray(asked.rtol * np.minimum(of.classes.usual, terms))
+    terms = of.classes.largest_of(of.moved.smooth) / float(ml_dtypes.finfo(asked.dtype).eps)
+    return np.asarray(asked.tolerance[0] * np.minimum(of.classes.usual, terms))
 
 
-def class_tolerance(classes: MagnitudeClasses, asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
-    """The allowed rounding of each element, as a part of the scale of similar ones."""
-    limits = ml_dtypes.finfo(dtype)
-    rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
-    return classes.spread(np.maximum(asked.rtol * classes.scale, rounding) + _below_normal(limits))
+def allowed_rounding(classes: MagnitudeClasses, asked: JudgeSettings) -> Allowance:
+    """The allowed rounding of each element, as a part of the scale of similar ones.
 
-
-def kernel_error(asked: JudgeSettings, dtype: np.dtype) -> np.ndarray:
-    """The absolute error that kernels may have, for all elements or for each."""
-    unit = max(asked.atol, float(ml_dtypes.finfo(dtype).eps))
-    return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
-
-
-def _summing(dtype: np.dtype, terms: int) -> float:
-    """The error of a sum in units in the last place of its terms, added in any order.
-
-    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
-    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
-    float32.
+    A tolerance of the user is a part of the scale of the whole tensor, as documented.
     """
-    return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
+    relative, absolute = asked.tolerance
+    if asked.is_own:
+        given = np.full(classes.scale.shape, absolute + relative * classes.largest)
+        return Allowance(classes.spread(given), asked.reason)
+    limits = ml_dtypes.finfo(asked.dtype)
+    rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
+    size = np.maximum(relative * classes.scale, rounding) + _below_normal(limits)
+    return Allowance(classes.spread(size), asked.reason)
+
+
+def kernel_error(asked: JudgeSettings) -> np.ndarray:
+    """The absolute error that kernels may have, for all elements or for each."""
+    unit = max(asked.tolerance[1], float(ml_dtypes.finfo(asked.dtype).eps))
+    return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
 
 
 def _below_normal(limits: ml_dtypes.finfo) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from surgeon.runtime.numerics.allowances import COUNTED, JudgeSettings, class_tolerance, kernel_error
+from surgeon.runtime.numerics.allowances import COUNTED, JudgeSettings, allowed_rounding, kernel_error
 from surgeon.runtime.numerics.array_comparison import (
     TOLERANCES,
     dtype_name,
@@ -36,35 +36,35 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
         if not _same_bits(original, rewritten) and np.any(original != rewritten):
             return None
         numeric = dtype not in ("string", "bool")
-        scale = max_abs_difference(original, np.zeros_like(original)) if numeric else 1.0
-        return _passed(name, dtype, Deviation(0.0, 0.0, 0.0), scale=scale, allowed=0.0, gap=0.0)
+        return _equal(name, dtype, max_abs_difference(original, np.zeros_like(original)) if numeric else 1.0)
     a, b = widen_narrow_float(original).ravel(), widen_narrow_float(rewritten).ravel()
     with np.errstate(all="ignore"):
         finite = np.isfinite(a)
         magnitude = np.abs(a) if finite.all() else np.where(finite, np.abs(a), 0)
         scale = float(magnitude.max(initial=0.0))
         may_err = not (asked.shared_error or asked.is_own)
-        may_hide = may_err and bool(np.any(kernel_error(asked, original.dtype) > HIDING * scale))
+        may_hide = may_err and bool(np.any(kernel_error(asked) > HIDING * scale))
+        equal = _equal(name, dtype, scale, asked, may_hide=may_hide)
         if _same_bits(original, rewritten):
-            none = Deviation(0.0, 0.0, 0.0)
-            return _passed(name, dtype, none, scale=scale, allowed=asked.rtol * scale, gap=0.0, may_hide=may_hide)
+            return equal
         if a.dtype.kind == "c" or not _same_kinds(a, b, finite, asked.signed_zeros):
             return None
         gap = np.abs(a - b) if finite.all() else np.where(finite, np.abs(a - b), 0)
-        if asked.is_own:
-            limit = np.full(gap.shape, asked.atol + asked.rtol * scale)
-        else:
-            limit = class_tolerance(MagnitudeClasses(magnitude.astype(np.float64), finite), asked, original.dtype)
         if not asked.is_own and gap.max(initial=0.0) > COUNTED and np.array_equal(magnitude, np.round(magnitude)):
             return None  # they may be counts, which nothing rounds
+        limit = allowed_rounding(MagnitudeClasses(magnitude.astype(np.float64), finite), asked).size
         if not (gap <= limit).all():
             return None
         part = np.divide(gap, limit, out=np.zeros_like(gap), where=gap > 0)
         place = int(part.argmax())
-        found = deviation(gap, magnitude, original.dtype)
-        numbers = {"scale": scale, "allowed": float(limit[place]), "gap": float(gap[place])}
-        error = _passed(name, dtype, found, **numbers, may_hide=may_hide, severity=float(part[place]))
-        return replace(error, limit_over_scale=float(limit[magnitude.argmax()]) / scale if scale else 0.0)
+        return replace(
+            equal,
+            rewritten=deviation(gap, magnitude, original.dtype),
+            allowed=float(limit[place]),
+            severity=float(part[place]),
+            gap=float(gap[place]),
+            limit_over_scale=float(limit[magnitude.argmax()]) / scale if scale else 0.0,
+        )
 
 
 def _same_bits(original: np.ndarray, rewritten: np.ndarray) -> bool:
@@ -80,29 +80,22 @@ def _same_kinds(a: np.ndarray, b: np.ndarray, finite: np.ndarray, has_signs: boo
     return not np.any(zero) or np.array_equal(np.signbit(a[zero]), np.signbit(b[zero]))
 
 
-def _passed(
-    name: str,
-    dtype: str,
-    found: Deviation,
-    *,
-    scale: float,
-    allowed: float,
-    gap: float,
-    severity: float = 0.0,
-    may_hide: bool = False,
+def _equal(
+    name: str, dtype: str, scale: float, asked: JudgeSettings | None = None, *, may_hide: bool = False
 ) -> TensorError:
+    """The verdict on an equal result.  asked: None for a dtype without a tolerance."""
+    allowed = 0.0 if asked is None else asked.tolerance[0] * scale
     return TensorError(
         name=name,
         dtype=dtype,
         original=None,
-        rewritten=found,
+        rewritten=Deviation(0.0, 0.0, 0.0),
         scale=scale,
         allowed=allowed,
         ok=True,
         why="",
-        severity=severity,
-        gap=gap,
+        severity=0.0,
         may_hide=may_hide,
         limit_over_scale=allowed / scale if scale else 0.0,
-        because=f"{dtype} rounds" if allowed else "",
+        because=asked.reason if asked is not None and allowed else "",
     )

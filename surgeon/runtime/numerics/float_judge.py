@@ -61,19 +61,17 @@ class FloatJudge:
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
         flat = Sensitivity(*map(self._flat, (moved.smooth, moved.jumps, moved.inputs)))
-        compared = Compared(self.dtype, self.classes, self.gap_a, countable=self._countable(), moved=flat)
-        fixed, measured = tuple(fixed_allowances(compared, asked)), tuple(measured_allowances(compared, asked))
-        self.rounding = self.classes.spread(rounding_by_class(compared, asked))
+        compared = Compared(self.classes, self.gap_a, countable=self._countable(), moved=flat)
+        rounding = rounding_by_class(compared, asked)
+        fixed = tuple(fixed_allowances(compared, asked))
+        measured = tuple(measured_allowances(compared, asked, rounding))
+        self.rounding = self.classes.spread(rounding)
         self.tolerance = np.asarray(sum(one.size for one in fixed))
         self.allowances, self.allowed = (*fixed, *measured), self.tolerance + sum(one.size for one in measured)
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
         """One value for each element; one value for all stays one."""
         return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
-
-    def _of_one(self) -> np.ndarray:
-        """The absolute error of kernels."""
-        return kernel_error(self.asked, self.dtype)
 
     def _countable(self) -> np.ndarray:
         """Where an integer differs from a rounded number: all floats beyond some size are integers.
@@ -128,14 +126,15 @@ class FloatJudge:
     def _blurring(self) -> np.ndarray:
         """Where the absolute error of kernels is a large part of the largest number, and how large it is."""
         asked = self.asked
-        by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else self._of_one()
+        by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else kernel_error(asked)
         return np.where(by_kernels > HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
         """Where both original and result err by more of the largest number than rounding explains."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
-        largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.shared_error else 0.0
+        largest = self._at(self.magnitude, None)
+        by_kernels = kernel_error(self.asked) if self.asked.shared_error else 0.0
         return np.asarray((self.gap_a > _VISIBLE * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
@@ -204,8 +203,8 @@ class FloatJudge:
         if self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         finite = np.isfinite(self.right)
-        limit = float(self.limits.max)
-        allowed = np.maximum(self.allowed, self.asked.atol + self.asked.rtol * limit)
+        limit, (relative, absolute) = float(self.limits.max), self.asked.tolerance
+        allowed = np.maximum(self.allowed, absolute + relative * limit)
         beyond = ((self.kind_b == _INF) & (self.right > 0)) | ((self.kind_b == _MINUS_INF) & (self.right < 0))
         may_bound = not self.asked.overflowing and self.dtype.itemsize < 8
         is_bound = (np.abs(self.right) == limit) & (self.a == self.right) & may_bound
@@ -220,8 +219,8 @@ class FloatJudge:
         """
         no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
         lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
-        own = np.abs(np.where(self.kind_a == _FINITE, self.a, 0))
-        near = np.abs(self.b - self.a) <= self.allowed + self.asked.atol + self.asked.rtol * own
+        own, (relative, absolute) = np.abs(np.where(self.kind_a == _FINITE, self.a, 0)), self.asked.tolerance
+        near = np.abs(self.b - self.a) <= self.allowed + absolute + relative * own
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
 
     def _overflowed_too(self) -> np.ndarray:
@@ -231,7 +230,7 @@ class FloatJudge:
         """
         endless, own = ((kind == _INF) | (kind == _MINUS_INF) for kind in (self.kind_b, self.kind_a))
         nan = (self.kind_b == _NAN) & own
-        infinite = ((self.kind_a == _NAN) | (own & self.asked.adds_up)) & endless
+        infinite = ((self.kind_a == _NAN) | (own & (self.asked.terms > 1))) & endless
         return np.asarray(nan | (infinite & (self.kind != _NAN)))
 
     def _overflowed_on_the_way(self) -> np.ndarray:

@@ -33,31 +33,13 @@ def judge_tensor(
     rewritten: np.ndarray,
     reference: np.ndarray | None,
     moved: Sensitivity | float,
-    rtol: float | None = None,
-    atol: float | None = None,
-    slack: float = 0.0,
-    *,
-    overflowing: bool = False,
-    terms: int = 1,
-    by_ones: float | np.ndarray = 0.0,
-    errs_alike: bool = False,
-    has_signs: bool = False,
+    asked: JudgeSettings | None = None,
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
     `reference` is the original's result in float64 or wider.  None, or an array of another shape (where shapes depend
     on values), makes the original its own reference.  `moved` is the move of the reference, or one number for all
-    elements that move smoothly.  `rtol` and `atol` replace the dtype's tolerance, and are then parts of the scale of
-    the whole tensor.  `slack` is the intended change of the rule, in parts of 1 and of the scale.
-
-    `overflowing`: the inputs are finite and large.  Where the reference is not finite, it overflowed too, and anything
-    is accepted (log(1 + exp(x)) overflows at 1e4, Softplus does not, and is right).  Where the original overflowed to
-    infinity, the result may be NaN, and the other way round, if the reference is not NaN.
-
-    `terms`: the number of terms of the original's longest sum.  `by_ones`: above 0 where kernels have an absolute error
-    (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too, or this part of it, for all elements
-    or for each.  `errs_alike`: both results come from the same kernels, so that these errors cancel.  `has_signs`: 0
-    and -0 differ.
+    elements that move smoothly.  `asked` is by default the tolerance of the original's dtype.
 
     A float passes if it is within rtol * scale + noise of the reference, where the scale is the largest magnitude of
     similar elements (`MagnitudeClasses`), or if it is no further from the reference than the original.  The noise is
@@ -69,30 +51,6 @@ def judge_tensor(
     the original differs from it, as it overflowed inside, the result may be like either.  Any other result must equal
     the original, or the reference, if that moved by no more.
     """
-    asked = JudgeSettings.of(
-        original.dtype,
-        rtol=rtol,
-        atol=atol,
-        slack=slack,
-        overflowing=overflowing,
-        terms=terms,
-        by_ones=by_ones,
-        errs_alike=errs_alike,
-        has_signs=has_signs,
-    )
-    return judge_with_settings(name, original, rewritten, reference, moved=moved, asked=asked)
-
-
-def judge_with_settings(
-    name: str,
-    original: np.ndarray,
-    rewritten: np.ndarray,
-    reference: np.ndarray | None,
-    *,
-    moved: Sensitivity | float,
-    asked: JudgeSettings,
-) -> TensorError:
-    """The same with settings that several judgements share."""
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
         infinite = Deviation(math.inf, math.inf, math.inf)
@@ -105,7 +63,8 @@ def judge_with_settings(
     with np.errstate(all="ignore"):
         if dtype not in TOLERANCES:
             return _judge_exact(name, dtype, original, rewritten=rewritten, reference=reference, movement=movement)
-        return FloatJudge(original, rewritten, reference, moved=movement, asked=asked).judge(name)
+        settings = JudgeSettings(original.dtype) if asked is None else asked
+        return FloatJudge(original, rewritten, reference, moved=movement, asked=settings).judge(name)
 
 
 def _judge_exact(
