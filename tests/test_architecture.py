@@ -55,7 +55,7 @@ BUDGETS = {
     "ir": 2_500,
     "ops": 4_530,
     "patterns": 300,
-    "pipeline": 6_570,
+    "pipeline": 6_575,
     "precision": 5_620,
     "proof": 10_000,
     "rules": 11_400,

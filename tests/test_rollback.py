@@ -28,6 +28,21 @@ def caught(model, rules, **settings):
     return failed.value
 
 
+def test_the_report_follows_a_rollback():
+    """Its numbers, and what is left to do, are those of the result, not those of the first run."""
+
+    @rule(patterns=[lambda g, x: g.mul(g.op("com.microsoft::Gelu", x), 2.0)], target="any")
+    def wrong(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    body = "c = Constant<value = float {2.0}>() a = com.microsoft.Gelu(x) y = Mul(a, c)"
+    error = caught(parse(f"(float[n] x) => (float[n] y) {{ {body} }}"), wrong, target="onnx")
+    assert ops(error.result) == ["Constant", "Gelu", "Mul"]
+    assert (error.report.nodes, error.report.constants) == ((3, 3), (1, 1))
+    (left,) = error.report.next_steps
+    assert left.startswith("com.microsoft::Gelu stays at a, and ONNX does not have it")
+
+
 def test_a_chain_is_one_region_and_goes_as_a_whole():
     """The second rule is right, but it builds on what the first one wrote wrongly."""
 

@@ -112,6 +112,13 @@ def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | No
     return provider is None or supported_before(provider, match)
 
 
+def next_steps(target: str, index: Index) -> tuple[str, ...]:
+    """What to do before a rewritten model runs on the target, one clause each."""
+    wanted = target_of(target)
+    steps = wanted.next_steps(index) if isinstance(wanted, Target) and wanted.next_steps is not None else ()
+    return (*ops_left(target, index), *steps)
+
+
 def ops_left(target: str, index: Index) -> Iterator[str]:
     """What to do about remaining ONNX Runtime ops that the target does not have, one clause."""
     wanted = target_of(target)

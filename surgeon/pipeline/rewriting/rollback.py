@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from surgeon.ir.function_table import accidental_calls
 from surgeon.ops.traversal import function_key
+from surgeon.pipeline.acceptance.kernel_support import next_steps
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.reports.report import Report
@@ -39,6 +40,15 @@ class RuleClaims:
     relation: Relation = field(default_factory=EqualModels)
     """How whole models are compared."""
     _is_announced: bool = False
+    _undeclared: tuple[str, ...] = ()
+
+    def report_run(self) -> None:
+        """Report what the run replaced and what it did not, and the size of its result."""
+        run, report = self.run, self.report
+        report.sites, report.nodes_after = run.sites, run.index.count_nodes()
+        report.constants = report.constants[0], run.index.count_constants()
+        report.next_steps = (*next_steps(report.target, run.index), *self._undeclared)
+        report.misses = list(remaining_near_misses(report.rolled_back, run.driver.misses(), run.replay.refused))
 
     def first(self, draft: ModelDraft) -> Claim:
         """The claim of all sites, but for those that would change what other nodes compute."""
@@ -86,7 +96,8 @@ class RuleClaims:
         steps = [step for site in self.run.sites for step in site.steps]
         ops = [node.op for step in steps for node in (*step.removed, *step.orphans, *step.added)]
         hint = undeclared_hint(ops, self.checks.options.custom_ops)
-        if hint and hint not in self.report.next_steps:
+        if hint and hint not in self._undeclared:
+            self._undeclared += (hint,)
             self.report.next_steps += (hint,)
 
     def _less(self, failure: Failure, draft: ModelDraft) -> Claim | None:
@@ -157,11 +168,8 @@ class RuleClaims:
         for site in (*lost, *self.run.sites):
             site.check = None  # it was a check of an earlier model
         self.report.rolled_back += [*sites, *lost]
-        self.report.sites, self.report.check = self.run.sites, None
-        self.report.nodes_after = self.run.index.count_nodes()
-        self.report.misses = list(
-            remaining_near_misses(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
-        )
+        self.report.check = None
+        self.report_run()
         self._roll_back_accidental_calls()
 
     def _roll_back_accidental_calls(self) -> None:
@@ -184,10 +192,8 @@ class RuleClaims:
 
 
 def rollback_message(report: Report) -> str:
-    """One sentence on the sites that were rolled back; empty if there are none."""
+    """One sentence on the sites that were rolled back, of which there are some."""
     sites = report.rolled_back
-    if not sites:
-        return ""
     total = len(sites) + len(report.sites)
     count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
     rest = f"the other {len(report.sites):,} stand{'s' * (len(report.sites) == 1)}"

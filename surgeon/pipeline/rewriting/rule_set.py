@@ -7,9 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import ExpectationUnmet, UsageError
 from surgeon.file.model import Model
-from surgeon.ir.index import Index
 from surgeon.pipeline.acceptance.already_fused import already_fused
-from surgeon.pipeline.acceptance.kernel_support import ops_left, resolve_provider
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
@@ -22,8 +21,6 @@ from surgeon.proof.check_options import require_expected_counts
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.rule import Rule
-from surgeon.target_registry import target_of
-from surgeon.targets.target import Target
 from surgeon.text import did_you_mean
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
@@ -132,8 +129,11 @@ class RuleTransform:
         asked, timer = self.rule_set, checks.timer
         with gc_paused():
             with timer.phase("read"):
-                index = open_index(model)
-                first = _inline_rules(index, asked.inline) if asked.inline else []
+                index, first = open_index(model), list[Rule]()
+                if asked.inline:
+                    from surgeon.rules.functions.inline_rules import inline_rules  # not at the top: few runs inline
+
+                    first = inline_rules(index, asked.inline)
             filtered = NodeFilter(asked.only, asked.skip)
             before = index.count_nodes(), index.count_constants(), filtered.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
@@ -151,28 +151,13 @@ class RuleTransform:
         run, report, asked = found.run, self.rule_set.report, self.rule_set
         everything = found.first | self.selection
         report.selection = {name: tuple(rule.name for rule in rules) for name, rules in everything.items()}
-        report.unused, report.next_steps = found.unused, _next_steps(run)
-        report.nodes_before, report.nodes_after = found.nodes, run.index.count_nodes()
-        report.constants = found.constants, run.index.count_constants()
-        report.dims = dict(checks.options.dims)
-        report.sites, report.misses = run.sites, run.driver.misses()
+        report.unused, report.dims = found.unused, dict(checks.options.dims)
+        report.nodes_before, report.constants = found.nodes, (found.constants, found.constants)
+        claims = RuleClaims(run, report, checks, confirm=partial(confirm_counts, report, asked.expect))
+        claims.report_run()
         require_named(report, unique_rules(self.selection), run.index, for_many=asked.for_many)
-        there = partial(_already_there, run, everything)
-        confirm_counts(report, asked.expect, there)
-        return RuleClaims(run, report, checks, confirm=lambda: confirm_counts(report, asked.expect)).first(draft)
-
-
-def _inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
-    from surgeon.rules.functions.inline_rules import inline_rules  # not at the top: few runs inline
-
-    return inline_rules(index, names)
-
-
-def _next_steps(run: RuleRun) -> tuple[str, ...]:
-    """What to do before the rewritten model runs on the target, one clause each."""
-    target = target_of(run.settings.target)
-    steps = target.next_steps(run.index) if isinstance(target, Target) and target.next_steps is not None else ()
-    return (*ops_left(run.settings.target, run.index), *steps)
+        confirm_counts(report, asked.expect, partial(_already_there, run, everything))
+        return claims.first(draft)
 
 
 def _already_there(run: RuleRun, selection: Selection, name: str) -> str | None:
