@@ -126,7 +126,7 @@ class _Run:
     def add(self, report: Report) -> None:
         """Add the report of a transform to the steps, unless it is there, by itself or as a step of another."""
         report.source, report.output = self.report.source, self.report.output
-        if all(report is not known for known in self.report.flat):
+        if not self.report.holds(report):
             self.report.steps.append(report)
 
     def expand(self, compound: Compound) -> Sequence[Transform | Compound]:
@@ -161,8 +161,7 @@ class _Run:
                 message = f"{failure.message}; nothing was written."
                 if failure.is_invalid:
                     raise GraphError(message)
-                whose = (step for step in self.report.steps if any(claim.report is one for one in step.flat))
-                raise CheckFailed(message, next(whose))
+                raise CheckFailed(message, next(step for step in self.report.steps if step.holds(claim.report)))
             claim = smaller
 
     def _draft(self) -> ModelDraft:

@@ -144,7 +144,7 @@ class _Conversion:
         self._keeps_more = False
         built = self._builder.build(self._kept_nodes)
         self._fill_report(self._model, built)
-        if self._report.own_outcome == "unchanged" and not self._report.converted:
+        if not self._report.changed:
             self._require_valid()
             return Claim.unchanged(self._report)
         draft.become(built.draft)

@@ -151,12 +151,17 @@ class ConvertReport(Report):
             self.told.append(sentence)
 
     @property
+    def changed(self) -> bool:
+        """Whether nodes or stored tensors have another dtype."""
+        return bool(self.converted or self.casts) or self.bytes[0] > self.bytes[1]
+
+    @property
     def own_outcome(self) -> str:
         """proved, failed, unproved, unchecked, or unchanged where nothing has the old dtype.
 
         Proved means that the errors of the outputs are within the limit and all segments are proved.
         """
-        if not self.converted and not self.casts and not self.bytes[0] > self.bytes[1]:
+        if not self.changed:
             return UNCHANGED
         if not self.checked:
             return "unchecked"

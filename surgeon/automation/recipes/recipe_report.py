@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from surgeon.pipeline.reports.report import Report
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class RecipeReport(Report):
     """What the steps of a recipe did.
 

@@ -61,7 +61,7 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
     target = report.target if report.ep is None else f"{report.target} ({report.ep})"
-    same = "" if report.sites or report.steps else " (the same bytes as the input)"
+    same = "" if report.changed or report.steps else " (the same bytes as the input)"
     rows, details = _summary(report), _details(report)
     return report_document(report, "A rewrite", rows, details, subject=[("target", target)], same=same)
 
@@ -142,7 +142,7 @@ def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
     yield from edit_lines(report)
     yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
     constants = change(report.constants, " of them Constants)") if any(report.constants) else ()
-    yield "nodes", (*change((report.nodes_before, report.nodes_after)), *([" (", *constants] if constants else ()))
+    yield "nodes", (*change(report.nodes), *([" (", *constants] if constants else ()))
     yield outcome_row(report, f" {outcome_words(report)}")
     yield from lines_of("proofs", proof_words(report))
     tried = tested_inputs_text(report)

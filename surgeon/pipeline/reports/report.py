@@ -49,6 +49,10 @@ class Report(JsonRecord, ResultBase):
         """All steps and their steps, in order, and this report itself."""
         return [*(inner for step in self.steps for inner in step.flat), self]
 
+    def holds(self, report: "Report") -> bool:
+        """Whether a report is this one or one of its steps, not merely equal to it."""
+        return any(report is one for one in self.flat)
+
     @property
     def changed(self) -> bool:
         """Whether the transform itself changed the model."""
@@ -76,25 +80,28 @@ class Report(JsonRecord, ResultBase):
     @property
     def doubts(self) -> list[str]:
         """Why sites, or the whole model, are not proved: one sentence each, the site named."""
-        unproved = [site for site in self.sites if site.proof is not None and site.outcome == "unproved"]
-        found = [f"{site.rule} at {site.root}: {site.proof.reason}" for site in unproved if site.proof is not None]
+        found = [
+            f"{site.rule} at {site.root}: {site.proof.reason}"
+            for site in self.sites
+            if site.proof is not None and site.outcome == "unproved"
+        ]
         checks = [one.check for one in self.flat if one.check is not None]
         return found + [check.reason for check in checks if check.outcome is not Outcome.PROVED]
 
     @property
     def sites(self) -> list[Site]:
         """Sites of rules that are in the result."""
-        return self._all("sites")
+        return [site for step in self.steps for site in step.sites]
 
     @property
     def rolled_back(self) -> list[Site]:
         """Sites of rules that were rolled back because they failed or were not proved."""
-        return self._all("rolled_back")
+        return [site for step in self.steps for site in step.rolled_back]
 
     @property
     def edits(self) -> list[Any]:
         """What each edit did, in order."""
-        return self._all("edits")
+        return [done for step in self.steps for done in step.edits]
 
     @property
     def unused(self) -> dict[str, str]:
@@ -136,7 +143,3 @@ class Report(JsonRecord, ResultBase):
         self.written = True
         for step in self.steps:
             step.saved(copied, new)
-
-    def _all(self, name: str) -> list[Any]:
-        """The values of a list of all steps, in order."""
-        return [item for step in self.steps for item in getattr(step, name)]

@@ -66,6 +66,11 @@ class RewriteReport(Report):
     """What to do before the model runs on the target, such as sizes to give, one clause each."""
 
     @property
+    def changed(self) -> bool:
+        """Whether sites are in the result."""
+        return bool(self.sites)
+
+    @property
     def own_outcome(self) -> str:
         """The worst outcome of the sites and of the whole model; a site that was rolled back counts too."""
         found = {site.outcome for site in (*self.sites, *self.rolled_back)}
