@@ -110,7 +110,11 @@ def test_a_recipe_reports_a_pattern_that_matches_no_node(tmp_path: Path) -> None
     done = run("run", recipe, gelus(tmp_path), out, "--check", "none")
     assert done.exit_code == 0
     assert ops(out).count(FUSED) == 1
-    assert "The pattern '/h9/*' of --only or --skip matches the name of no node; there are " in done.stdout
+    said = "The pattern '/h9/*' of --only or --skip matches the name of no node; there are "
+    assert said in done.stdout
+    quiet = run("run", recipe, gelus(tmp_path), out, "--check", "none", "--quiet")
+    assert (quiet.exit_code, quiet.stdout) == (0, "")
+    assert quiet.stderr.startswith(said)
     _, report = surgeon.run(recipe, gelus(tmp_path), out, check="none")
     assert list(report.parts[0].unused) == report.parts[0].to_dict()["unused"] == ["/h9/*"]
 

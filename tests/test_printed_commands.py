@@ -329,7 +329,7 @@ CASES = [
         says="hard_swish",
     ),
     Case(
-        "surgeon.display.content.near_misses.warning_lines",
+        "surgeon.display.content.near_misses._warnings",
         at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
         "rewrite IN OUT --rules cleanup",
         "surgeon check @/in.onnx",

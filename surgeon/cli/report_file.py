@@ -137,13 +137,12 @@ def _diff_lines(report: Any) -> Iterable[str]:
 def _remarks(report: Any) -> Iterator[str]:
     """What a quiet run says of a report: what failed, what could not be proved, and requests that were not met."""
     from surgeon.display.content.near_misses import warning_lines
-    from surgeon.pipeline.reports.rewrite_report import RewriteReport
     from surgeon.pipeline.rewriting.rollback import rollback_message
 
     if report.rolled_back:
         yield f"FAILED: {rollback_message(report)}"
     yield from (f"UNPROVED: {reason}" for reason in dict.fromkeys(report.doubts))
-    yield from warning_lines(report) if isinstance(report, RewriteReport) else ()
+    yield from warning_lines(report)
 
 
 def emit(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from surgeon.display.blocks import Item, Items, Section, Span
 from surgeon.ops.schemas import only_ort_knows
+from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.printed_commands import command, placed, upgrade_to
@@ -45,8 +46,12 @@ def _item(mismatches: Sequence[Mismatch]) -> Item:
     return Item(mismatch_text(first, rules, count - 1), change)
 
 
-def warning_lines(report: RewriteReport) -> list[str]:
-    """Requests that were not fulfilled, and why the model cannot be loaded, a clause each."""
+def warning_lines(report: Report) -> list[str]:
+    """Requests of each rewrite that were not fulfilled, and why the model cannot be loaded, a clause each."""
+    return [line for one in report.flat if isinstance(one, RewriteReport) for line in _warnings(one)]
+
+
+def _warnings(report: RewriteReport) -> list[str]:
     lines = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
     if report.refused:
         lines.append(f"{report.refused}; what to do: {command('check', report.source or 'IN')}")
