@@ -16,11 +16,11 @@ from surgeon.cli.watchdog import watch
 from surgeon.display.envelope import envelope
 from surgeon.display.terminal.console import make_printable, print_json
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.errors import NO_TEMPORARY, SurgeonError, lacks_temporary
+from surgeon.errors import NO_TEMPORARY, CheckFailed, SurgeonError, lacks_temporary
 from surgeon.printed_commands import with_traceback
 from surgeon.runtime.processes.fork import allow_fork
 
-CHECK_FAILED, BAD_INPUT, DEFECT = 1, 2, 4
+CHECK_FAILED, BAD_INPUT, DEFECT = CheckFailed.exit_code, SurgeonError.exit_code, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
 TYPED = "surgeon.typed"  # in a context's meta: the command line
 JSON = "surgeon.json"  # in a context's meta: whether the command prints JSON
@@ -115,20 +115,20 @@ class CommandGroup(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except SurgeonError as error:
-            _leave(ctx, error, error.exit_code)
+            _leave(ctx, error)
         except MemoryError:
-            _leave(ctx, SurgeonError("Memory ran out; close other programs or use a larger machine."), BAD_INPUT)
+            _leave(ctx, SurgeonError("Memory ran out; close other programs or use a larger machine."))
         except BrokenPipeError:
             # The reader closed the pipe: exit as after SIGPIPE, without an error from Python's last flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
             if lacks_temporary(error):
-                _leave(ctx, SurgeonError(NO_TEMPORARY), BAD_INPUT)
+                _leave(ctx, SurgeonError(NO_TEMPORARY))
             place = f"{error.filename}: " if error.filename else ""
             refusal = SurgeonError(f"{place}{error.strerror or error}; mend that and run it again.")
             refusal.where = str(error.filename or "")
-            _leave(ctx, refusal, BAD_INPUT)
+            _leave(ctx, refusal)
         except KeyboardInterrupt:
             _print_as_json(ctx, SurgeonError("Interrupted."), INTERRUPTED)
             click.echo("Interrupted.", err=True)
@@ -178,7 +178,8 @@ def _print_as_json(ctx: click.Context, error: SurgeonError, code: int) -> None:
         print_json(envelope((), typed(), code, error))
 
 
-def _leave(ctx: click.Context, error: SurgeonError, code: int) -> NoReturn:
+def _leave(ctx: click.Context, error: SurgeonError, code: int | None = None) -> NoReturn:
+    code = error.exit_code if code is None else code
     _print_as_json(ctx, error, code)
     click.echo(f"Error: {sanitise(str(error))}", err=True)
     ctx.exit(code)

@@ -72,7 +72,7 @@ def render_page(title: str, content: Sequence[Markup], record: Mapping[str, Any]
     """A page with several results.  record: their envelope."""
     made_by = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     command = Span(record["command"], "code") if record["command"] else ""
-    json_text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     about = Facts([("command", command), ("made by", made_by)])
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -86,7 +86,7 @@ def render_page(title: str, content: Sequence[Markup], record: Mapping[str, Any]
     ))
     body = element("main", (element("h1", title), *content), class_="surgeon")
     foot = element("footer", HtmlRenderer().block(about), class_="surgeon")
-    stored = Markup(f'<script type="application/json" id="surgeon-report">{json_text}</script>')
+    stored = Markup(f'<script type="application/json" id="surgeon-report">{data}</script>')
     text = f"{FIRST}<head>{head}</head><body>{body}{foot}{stored}<script>{script}</script></body></html>\n"
     return Page(text, title)
 
