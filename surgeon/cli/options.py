@@ -50,6 +50,8 @@ class Spelling(NamedTuple):
     """A default in place of the parameter's, or REQUIRED; OPTIONAL for a parameter without one that may be absent."""
 
 
+OF_SITES = "proof_time jobs cache"
+"""Options of checks that only proofs of sites read."""
 OPTIONAL = object()
 """The default of an option that may be absent, although its parameter has no default."""
 SPELLINGS: Mapping[str, Spelling] = {

@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from surgeon.cli.commands.edit import IN_OUT, SETTINGS, run_edits, single_input_or_output
 from surgeon.cli.commands.merge import run_merge
-from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.options import OF_SITES, Spelling, derived_command
 from surgeon.cli.param_types import ParsedType
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
@@ -32,7 +32,7 @@ def _kind(text: str) -> str:
     "edit surgeon.edits.append:AppendTopK surgeon.edits.detection.nms:AppendNms "
     "surgeon.edits.detection.nms_free:AppendBestBoxes surgeon.edits.detection.postprocessing_edits:detector_tail",
     IN_OUT | {"kind": f"{'|'.join(KINDS)}|FILE.onnx"},
-    without="edits tail settings layers proof_time jobs cache",
+    without=f"edits tail settings layers {OF_SITES}",
     shared="report_path diff quiet",
     kind=Spelling(type=ParsedType("kind", _kind)),
     name=Spelling("--output", "NAME"),

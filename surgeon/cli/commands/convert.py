@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.options import OF_SITES, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @derived_command(
     "convert",
     {"source": "IN", "output": "OUT"},
-    without="layers proof_time jobs cache",
+    without=f"layers {OF_SITES}",
     to=Spelling(type=click.Choice(["float16", "bfloat16", "float32", "int32"])),
 )
 def convert(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import DerivedCommand, DerivedOption, Spelling, derived_command
+from surgeon.cli.options import OF_SITES, DerivedCommand, DerivedOption, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -95,7 +95,7 @@ def edit_command(
             settings = {name: given[name] for name in SETTINGS}
             run_edits(edits_of(click.get_current_context()), source, output, **settings)
 
-        left = "ctx edits layers proof_time jobs cache"
+        left = f"ctx edits layers {OF_SITES}"
         return derived_command(of, positional, without=left, shared="report_path diff quiet", cls=cls, **spelled)(run)
 
     return decorate

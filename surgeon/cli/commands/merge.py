@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon.cli.commands.edit import SHOWN
-from surgeon.cli.options import OPTIONAL, Spelling, derived_command
+from surgeon.cli.options import OF_SITES, OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -12,7 +12,7 @@ from surgeon.errors import UsageError
 @derived_command(
     "merge",
     {"first": "A", "second": "B", "output": "OUT"},
-    without="layers proof_time jobs cache",
+    without=f"layers {OF_SITES}",
     shared="report_path diff quiet",
     connect=Spelling(metavar="OUTPUT=INPUT,...", type=str, multiple=True),
     prefix=Spelling(metavar="A,B", type=str, multiple=False, default=OPTIONAL),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon.cli.options import OPTIONAL, Spelling, derived_command
+from surgeon.cli.options import OF_SITES, OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -10,7 +10,7 @@ from surgeon.errors import UsageError
 @derived_command(
     "split",
     {"source": "IN", "output": "OUTDIR"},
-    without="layers proof_time jobs cache",
+    without=f"layers {OF_SITES}",
     at=Spelling(metavar="A,B,...", type=str, multiple=False, default=OPTIONAL),
 )
 def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from surgeon.cli.options import derived_command
+from surgeon.cli.options import OF_SITES, derived_command
 from surgeon.cli.report_file import run_and_report
 
 
-@derived_command("upgrade", {"source": "IN", "output": "OUT"}, without="proof_time jobs cache")
+@derived_command("upgrade", {"source": "IN", "output": "OUT"}, without=OF_SITES)
 def upgrade(source: str, output: str, opset: int, quiet: bool, **settings: Any) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT.
 
