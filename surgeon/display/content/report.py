@@ -1,13 +1,12 @@
 """What the documents of all reports share, and the report of several steps, as of a recipe, as blocks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from surgeon.display.blocks import ARROW, Block, Document, Facts, Section, Span, Text, lines_of, outcome
 from surgeon.display.content.comparison import comparison_rows, comparison_tables
 from surgeon.display.content.near_misses import warning_lines
-from surgeon.display.registry import builder_of, reports
+from surgeon.display.registry import builder_of, file_name, reports
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
@@ -36,7 +35,7 @@ def report_document(
     written: Text = (path, same) if path else "nothing"
     model = ("model", Span(report.source, "code") if report.source else "")
     summary = [*rows, ("time", time), ("written", written)]
-    return Document(Path(report.source).name or in_memory, list(details), summary, [model, *subject])
+    return Document(file_name(report.source, in_memory), list(details), summary, [model, *subject])
 
 
 def outcome_row(report: Report, words: str) -> tuple[str, Text]:
