@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import surgeon
 from surgeon import Graph, Tensor, rule
@@ -145,6 +146,23 @@ def test_a_mask_may_hide_all() -> None:
 
     with pytest.raises(surgeon.CheckFailed):
         surgeon.rewrite(parse(text), shown)
+
+
+def test_a_mask_may_be_a_constant_too_large_to_read() -> None:
+    """Inputs that hide scores are filled with masks; the weight beside them is not one of these inputs."""
+
+    @rule(patterns=[lambda g, q, k, w: g.softmax(g.add(g.matmul(g.neg(q), g.neg(k)), w))], target="any")
+    def unsigned(g: Graph, q: Tensor, k: Tensor, w: Tensor) -> Any:
+        return g.softmax(g.add(g.matmul(q, k), w))
+
+    model = parse(
+        """(float[2, 80, 8] q, float[2, 8, 80] k) => (float[2, 80, 80] y)
+        { nq = Neg(q) nk = Neg(k) s = MatMul(nq, nk) t = Add(s, w) y = Softmax(t) }"""
+    )
+    hidden = np.triu(np.full((80, 80), -1e4, np.float32), 1)
+    model.graph.initializer.append(numpy_helper.from_array(hidden, "w"))
+    _, report = surgeon.rewrite(model, unsigned)
+    assert report.counts == {"unsigned": 1}
 
 
 def test_sums_of_bytes_leave_single_precision() -> None:

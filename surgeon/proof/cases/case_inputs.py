@@ -136,13 +136,11 @@ class CaseInputs:
 
     def _literal_variants(self, assignment: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
         """More turns for literals and for ties, where inputs of few elements hold few in each."""
-        for number in range(1, self._turns(assignment, [want for want in self._plan.wants if want.is_unconstrained])):
+        for number in range(1, self.literal_turns(assignment, out_of_role=False)):
             yield from (
                 (ValueKind.USUAL, number * VARIANT_STRIDE + special) for special in (LITERALS_VARIANT, TIES_VARIANT)
             )
-        bound = min(
-            self._turns(assignment, [want for want in self._plan.wants if want.may_ignore_role]), MAX_OUT_OF_ROLE
-        )
+        bound = self.literal_turns(assignment, out_of_role=True)
         yield from ((ValueKind.OUT_OF_ROLE, LITERALS_OUT_OF_ROLE + number) for number in range(bound))
 
     def _turns(self, assignment: DimAssignment, wants: Collection[InputSpec]) -> int:
@@ -210,7 +208,7 @@ class CaseInputs:
                 leave = self.weights.union(self._among(turn, turns))
                 feeds.update(self._plan.generate(self._seed + turn, sizes, leave=leave))
         if values is ValueKind.COUNTS:
-            feeds.update(self._behind_a_cache(assignment, np.random.default_rng(self._seed + turn)))
+            feeds.update(self.cached_lengths(assignment, np.random.default_rng(self._seed + turn)))
             if turn >= COUNTED:
                 first = SIZED if turn >= SIZED else COUNTED
                 feeds.update(count(self._countable, sizes, self._counted(assignment, first), turn - first))
@@ -242,8 +240,11 @@ class CaseInputs:
             inject_literals(feeds, self._plan, self.constants, seed, most=LARGE_LITERAL, out_of_role=True)
         return feeds | self.sized_values(assignment, feeds)
 
-    def _behind_a_cache(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
-        """Lengths that count past and new rows: a scalar counts all, an element of a vector ends its own sequence."""
+    def cached_lengths(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
+        """Lengths that count past and new rows: a scalar counts all, an element of a vector ends its own sequence.
+
+        Empty without such.
+        """
         sizes = {name: size for name, size in assignment.by_symbol.items() if not is_total(name)}
         past, new = (sum(sizes[name] for name in sizes if dim_kind(name) == kind) for kind in ("past", "sequence"))
         made: Feeds = {}
@@ -273,16 +274,6 @@ class CaseInputs:
         return self._plan.wants
 
     @property
-    def words(self) -> int:
-        """Strings that inputs may hold."""
-        return self._plan.words
-
-    @property
-    def hiding(self) -> Sequence[str]:
-        """The inputs that say which scores are hidden."""
-        return self._plan.hiding
-
-    @property
     def small_constants(self) -> frozenset[str]:
         """The constants whose large numbers do not count as literals for floats."""
         return self._counts.union(self._case.replacement_only, self._replacement_only)
@@ -308,10 +299,6 @@ class CaseInputs:
         sizes, numbers = self.model_sizes(assignment), self._counted(assignment, first)
         for turn in range(turns_of(self._countable, sizes, numbers)):
             yield count(self._countable, sizes, numbers, turn)
-
-    def cached_lengths(self, assignment: DimAssignment, random: np.random.Generator) -> Feeds:
-        """Lengths that count past and new rows; empty without such."""
-        return self._behind_a_cache(assignment, random)
 
     def shape_only(self, sizes: Mapping[str, int]) -> Feeds:
         """Zeros for the inputs of which only the shape is read."""

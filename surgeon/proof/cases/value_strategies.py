@@ -127,7 +127,6 @@ def region_traits(case: ProofCase) -> frozenset[str]:
     ops = case.ops
     found = {
         "adds products": adds_products(ops),
-        "chooses": chooses(ops),
         "accumulates": _hides_small(ops),
         "reads positions": reads_places(ops),
         "reads any positions": _reads_any_places(ops),

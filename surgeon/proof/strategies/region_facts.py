@@ -44,6 +44,11 @@ class CaseRegion:
             return False
         return is_common and self.rows.number == int(np.prod(largest)) > 1
 
+    @property
+    def roomy(self) -> DimAssignment:
+        """Sizes of many elements: where a row is one element, those that are raised for more rows."""
+        return self.rows.dims if self.is_elementwise else self.first
+
     def elements_of(self, name: str, dims: DimAssignment) -> int:
         """The elements of an input at these sizes."""
         spec = next(spec for spec in self.inputs if spec.name == name)
@@ -58,9 +63,9 @@ class CaseRegion:
         """A case of the current strategy; by default at the first sizes."""
         return InputCase(self.first if dims is None else dims, fills, "")
 
-    def single(self, each: Iterable[Fills]) -> Iterator[InputCase]:
-        """A case for each of these, but those for which the rule means to differ."""
-        yield from (self.case(fills) for fills in each if self.allows(fills))
+    def single(self, each: Iterable[Fills], dims: DimAssignment | None = None) -> Iterator[InputCase]:
+        """A case for each of these, but those for which the rule means to differ; by default at the first sizes."""
+        yield from (self.case(fills, dims) for fills in each if self.allows(fills))
 
     def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
         """Cases that hold other fills in each row, or one case for each of them where rows mix.
@@ -96,26 +101,20 @@ class CaseRegion:
             half=any(spec.half for spec in facts.specs),
             ties=ties,
         )
-        made: dict[str, Fill] = {}
-        for place, spec in enumerate(facts.specs):
-            if spec.name in facts.weights or (out_of_role and not spec.may_ignore_role):
-                continue
 
-            def make(blank: Blank, place: int) -> np.ndarray:
-                return inject_into(
-                    np.asarray(usual_values(blank)).astype(blank.spec.dtype),
-                    blank.spec,
-                    values,
-                    blank.random,
-                    place=place,
-                    turn=number,
-                    ties=ties,
-                    out_of_role=out_of_role,
-                )
+        def make(blank: Blank, place: int) -> np.ndarray:
+            usual = usual_values(blank).astype(blank.spec.dtype)
+            return inject_into(
+                usual, blank.spec, values, blank.random, place=place, turn=number, ties=ties, out_of_role=out_of_role
+            )
 
-            if spec.kind not in ("words", "coins", "condition"):
-                made[spec.name] = Fill("literals", partial(make, place=place), may_not_fit=out_of_role)
-        return made
+        return {
+            spec.name: Fill("literals", partial(make, place=place), may_not_fit=out_of_role)
+            for place, spec in enumerate(facts.specs)
+            if spec.name not in facts.weights
+            and spec.kind not in ("words", "coins", "condition")
+            and (spec.may_ignore_role or not out_of_role)
+        }
 
     def literal_cases(self, *, out_of_role: bool = False) -> int:
         """About how many cases it takes until each input has held all literals."""
@@ -134,8 +133,7 @@ class CaseRegion:
         yield case._replace(fills=self.literals(number, most=ROOMY_LITERAL))
         for arrays in facts.sized_counts(dims):  # as the k of a TopK that takes a whole axis
             yield case._replace(fills={name: count_at_a_place(array) for name, array in arrays.items()})
-        lengths = facts.cached_lengths(dims, np.random.default_rng([self.proof_case.options.seed, number]))
-        if lengths:
+        if lengths := self.cached_lengths(number, dims):
             yield case._replace(fills={name: count_at_a_place(array) for name, array in lengths.items()})
         longest, bytes_ = max(dims.dims.values(), default=0), [spec for spec in self.inputs if spec.dtype.itemsize == 1]
         if longest >= MANY:  # a sum of so many products of bytes exceeds the integers that float32 holds
@@ -144,21 +142,12 @@ class CaseRegion:
                 if ends:
                     yield case._replace(fills=ends)
 
-    def cached_lengths(self, number: int) -> Mapping[str, np.ndarray]:
-        """Lengths that count past and new rows."""
-        return self._facts.cached_lengths(self.first, np.random.default_rng([self.proof_case.options.seed, number]))
+    def cached_lengths(self, number: int, dims: DimAssignment | None = None) -> Mapping[str, np.ndarray]:
+        """Lengths that count past and new rows, by default at the first sizes; others at each number."""
+        random = np.random.default_rng([self.proof_case.options.seed, number])
+        return self._facts.cached_lengths(self.first if dims is None else dims, random)
 
     @property
     def numbers(self) -> Iterator[float]:
         """The scalars of both sides."""
         yield from (float(number) for numbers in self._facts.constants.values() for number in numbers)
-
-    @property
-    def words(self) -> int:
-        """Strings that inputs may hold."""
-        return self._facts.words
-
-    @property
-    def hiding(self) -> Sequence[str]:
-        """The inputs that hide scores."""
-        return self._facts.hiding

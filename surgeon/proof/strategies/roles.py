@@ -1,12 +1,11 @@
 """Strategies of inputs with a role: masks, indices, counts, conditions, lengths, strings."""
 
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import product
 
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.strategy import InputCase, strategy
 from surgeon.runtime.inputs import role_fills as roles
-from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.input_spec import MAX_CONDITIONS
 
 MAX_WORDS = 100
@@ -26,10 +25,10 @@ def _named(region: CaseRegion, kind: str) -> list[str]:
 )
 def masks(region: CaseRegion) -> Iterator[InputCase]:
     """A table of holes, rows, all and none by what hides, in all masks and in one of several."""
-    names = list(region.hiding)
-    specs = {spec.name: spec for spec in region.inputs}
+    specs = [spec for spec in region.inputs if spec.is_mask]
+    names = [spec.name for spec in specs]
     lengths = [spec.name for spec in region.inputs if spec.is_compared_length]
-    added = any(specs[name].kind != "mask" for name in names)
+    added = any(spec.kind != "mask" for spec in specs)
     ways = roles.HIDING if added else roles.HIDING[:1]
     fills = [
         roles.mask(form, by=by, beside=place % 2 == 1)
@@ -38,17 +37,12 @@ def masks(region: CaseRegion) -> Iterator[InputCase]:
     ]
     yield from region.single(region.for_all(names, [roles.mask("all"), roles.mask("none")]))  # rows may mix there only
     yield from region.packed(region.for_all(names, fills))
-    bits = [name for name in names if specs[name].dtype.kind != "f"]
-    yield from region.packed(region.for_all(bits, _of_bits()))
+    bits = [spec.name for spec in specs if spec.dtype.kind != "f"]
+    of_bits = (roles.TRAILING_MASK, roles.mask("some"), roles.ANY_NON_ZERO_MASK)
+    yield from region.packed(region.for_all(bits, of_bits))
     if len(names) > 1:
         yield from region.packed(region.each_alone(names, [roles.mask("a row", by=by) for by in ways]))
     yield from region.single(region.for_all(lengths, [roles.NO_LENGTH]))
-
-
-def _of_bits() -> Iterator[Fill]:
-    """Masks of zeros and ones: trailing ones, rows that are shown beside hidden ones, and other numbers than one."""
-    yield from (roles.TRAILING_MASK, roles.mask("some"))
-    yield from (roles.ANY_NON_ZERO_MASK,)
 
 
 @strategy(
@@ -136,9 +130,10 @@ def any_number(region: CaseRegion) -> Iterator[InputCase]:
 )
 def strings(region: CaseRegion) -> Iterator[InputCase]:
     """Strings of the region and variations of them, all in turn."""
-    names = _named(region, "words")
-    for first in islice(range(1, max(region.words, 2)), MAX_WORDS) if names else ():
-        yield region.case(dict.fromkeys(names, roles.words(first)))
+    specs = [spec for spec in region.inputs if spec.kind == "words"]
+    most = max((len(spec.role.words) for spec in specs), default=0)
+    for first in range(1, min(max(most, 2), MAX_WORDS + 1)) if specs else ():
+        yield region.case(dict.fromkeys((spec.name for spec in specs), roles.words(first)))
 
 
 @strategy(

@@ -1,6 +1,6 @@
 """Strategies of values: what inputs hold that may hold any number."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 from surgeon.proof.cases.literal_injection import MAX_LITERAL_VARIANTS
@@ -53,19 +53,24 @@ def ties(region: CaseRegion) -> Iterator[InputCase]:
         yield region.case(region.literals(number, ties=True))
 
 
+def _non_finite(region: CaseRegion) -> Fill:
+    """Usual numbers with infinity among them, and NaN unless extremes are taken.
+
+    Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).
+    """
+    return floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
+
+
 def special_fills(region: CaseRegion) -> Iterator[Fill]:
     """Fills of whole rows, the most telling first."""
     traits = region.traits
-    finds_extremes, picks = "finds extremes" in traits, "picks by products" in traits
     reads_positions = "reads positions" in traits  # kernels differ for those far outside of a picture
     if not reads_positions:
         yield floats.WIDE
-    # Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).
-    yield floats.INFINITE if finds_extremes else floats.NON_FINITE
-    yield from (floats.ZEROS, floats.SMALL)
+    yield from (_non_finite(region), floats.ZEROS, floats.SMALL)
     if not reads_positions:
         yield floats.LARGE
-    if not picks:  # the order of products decides which score overflows, and so which one a softmax picks
+    if "picks by products" not in traits:  # their order decides which score overflows, and so which a softmax picks
         yield floats.EXTREME
         if any(spec.half for spec in region.inputs):
             yield floats.EXTREME_HALF
@@ -75,7 +80,7 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
         yield floats.UNIFORM_LARGE
     yield from (floats.NEGATIVE, floats.POSITIVE, floats.ONES)
     yield from (floats.LONE_INF, floats.LONE_MINUS_INF)
-    if not finds_extremes:
+    if "finds extremes" not in traits:
         yield floats.LONE_NAN
 
 
@@ -109,16 +114,13 @@ def pairs(region: CaseRegion) -> Iterator[InputCase]:
     if region.is_elementwise:
         size = region.rows.number
         several = range(0, len(floats.SPECIAL) ** 2 if len(names) > 1 else size, size)
-        yield from (
-            region.case(fills, region.rows.dims)
-            for first in several
-            if region.allows(fills := {name: floats.special_pairs(place, first) for place, name in enumerate(names)})
-        )
+        table = ({name: floats.special_pairs(place, first) for place, name in enumerate(names)} for first in several)
+        yield from region.single(table, region.rows.dims)
     if "picks by products" in region.traits or len(names) < 2:  # an infinite score leaves only NaN behind it
         return
-    mixed = floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
     patterns: list[Fills] = [
-        {name: floats.ZEROS_AND_ONES for name in names if name != special} | {special: mixed} for special in names
+        {name: floats.ZEROS_AND_ONES for name in names if name != special} | {special: _non_finite(region)}
+        for special in names
     ]
     if not region.is_elementwise:
         patterns += [
@@ -129,22 +131,20 @@ def pairs(region: CaseRegion) -> Iterator[InputCase]:
     yield from region.packed(patterns)
 
 
-def _magnitudes(region: CaseRegion) -> Sequence[Fills]:
+def _magnitudes(region: CaseRegion) -> Iterator[Fills]:
+    """A number for each binade; where a sum shows only the largest, a row for each, which products leave finite."""
     traits, names = region.traits, region.floats
     if not names or "reads positions" in traits:  # kernels differ for far or tiny positions
-        return []
-    picks, squares, products = ("picks by products" in traits, "squares" in traits, "adds products" in traits)
-    hides = picks or "accumulates" in traits
-    is_safe = hides and (picks or squares or products)
-    part = floats.THIRD if is_safe or products else 1.0
-    if not hides:
-        return list(region.for_all(names, [floats.magnitudes(part, flip) for flip in (0, 1)]))
-    values = dict.fromkeys(region.beside_softmax, floats.row_magnitudes(floats.THIRD, many=True)) if is_safe else {}
-    scores = [name for name in names if name not in values]
-    found: list[Fills] = [dict.fromkeys(scores[::2], floats.row_magnitudes(part)) | values] if is_safe else []
-    if not is_safe:
-        found = list(region.for_all(names, [floats.row_magnitudes(part)]))
-    return found
+        return
+    if traits.isdisjoint({"picks by products", "accumulates"}):
+        part = floats.THIRD if "adds products" in traits else 1.0
+        yield from region.for_all(names, [floats.magnitudes(part, flip) for flip in (0, 1)])
+    elif traits.isdisjoint({"picks by products", "squares", "adds products"}):
+        yield from region.for_all(names, [floats.row_magnitudes(1.0)])
+    else:
+        values = dict.fromkeys(region.beside_softmax, floats.row_magnitudes(floats.THIRD, many=True))
+        scores = [name for name in names if name not in values]
+        yield dict.fromkeys(scores[::2], floats.row_magnitudes(floats.THIRD)) | values
 
 
 @strategy(
@@ -153,8 +153,7 @@ def _magnitudes(region: CaseRegion) -> Sequence[Fills]:
 )
 def powers(region: CaseRegion) -> Iterator[InputCase]:
     """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
-    dims = region.rows.dims if region.is_elementwise else region.first  # of many elements
-    yield from (case._replace(dims=dims) for case in region.single(_magnitudes(region)))
+    yield from region.single(_magnitudes(region), region.roomy)
     if "extreme" in region.proof_case.intended_differences and region.beside_softmax:
         # The rule means scores that overflow.  What a softmax only weights has no such excuse.
         weighted = floats.row_magnitudes(floats.THIRD, many=True)._replace(kinds=())
@@ -196,9 +195,8 @@ def each_alone(region: CaseRegion) -> Iterator[InputCase]:
     names = region.floats
     if len(names) < 2:
         return
-    mixed = floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
     alone = region.beside_softmax if "picks by products" in region.traits else names
-    yield from region.packed(region.each_alone(alone, [mixed, floats.ZEROS]))
+    yield from region.packed(region.each_alone(alone, [_non_finite(region), floats.ZEROS]))
     if "reads positions" not in region.traits:
         yield from region.packed(region.each_alone(names, [floats.row_magnitudes(floats.THIRD)]))
     if "picks by products" in region.traits:
@@ -219,7 +217,7 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
     names = [spec.name for spec in region.inputs if spec.takes_large_integers]
     # ONNX Runtime saturates sums of integers, so the order of terms decides; a divisor of -1 ends the process.
     can_sum = not region.traits.isdisjoint({"sums", "divides"})
-    dims = region.rows.dims if region.is_elementwise else region.first
+    dims = region.roomy
     if names:
         yield region.case({name: _near(can_sum, 0, place) for place, name in enumerate(names)}, dims)
         yield region.case(dict.fromkeys(names, roles.mixed_integers(can_sum=can_sum)), dims)
