@@ -1,10 +1,9 @@
 """Runs of both sides of a region on the same inputs, compared with a reference of higher precision."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +12,7 @@ from onnx import FunctionProto
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.dims import (
-    COSTLY_WORK,
-    REDUCE_ABOVE_ELEMENTS,
-    CaseDims,
-)
+from surgeon.proof.cases.dims import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.cases.value_strategies import (
     BRIEF_SCHEDULE,
@@ -48,6 +43,7 @@ from surgeon.proof.site.largest_tensor import dims_to_json, error_message
 from surgeon.proof.site.output_judge import OutputJudge
 from surgeon.proof.site_proof import CannotSlice
 from surgeon.proof.strategies.sizes import size_cases
+from surgeon.proof.strategies.strategy import next_proposed
 from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind
 from surgeon.runtime.inputs.string_values import unmatched
 from surgeon.runtime.numerics.array_comparison import same_values
@@ -295,22 +291,19 @@ class ProofRun:
         failure = None if self.case.is_brief else self._run_weight_kinds(at) or self._run_repeated(at)
         roomy: DimAssignment | None = None
         long: DimAssignment | None = None
-        asked, is_taken = size_cases(self.case, sizes, at), None
-        with suppress(StopIteration):
-            for number in count(1):
-                if failure:
-                    break
-                assignment, runs = asked.send(is_taken).dims, self.findings.runs
-                if adds_nothing(assignment, self._ops):
-                    continue
-                roomy = roomy or (assignment if assignment.elements >= ROOM else None)
-                longest = max(assignment.dims.values(), default=0)
-                long = long or (assignment if longest >= MANY and assignment.work <= COSTLY_WORK else None)
-                counted = 1 in assignment.by_symbol.values() or self._sides.inputs.counts_past
-                special = {"has_room": assignment is roomy, "is_counted": counted, "is_first": assignment is long}
-                kinds = kinds_at_other_sizes(number, longest, **special)
-                failure = self._run_at(assignment, [*kinds, *self._sides.inputs.counts_sized(assignment)])
-                is_taken = self.findings.runs > runs
+        proposed, is_taken, number = size_cases(self.case, sizes, at), None, 0
+        while not failure and (case := next_proposed(proposed, is_taken)) is not None:
+            assignment, number, runs = case.dims, number + 1, self.findings.runs
+            if adds_nothing(assignment, self._ops):
+                continue
+            roomy = roomy or (assignment if assignment.elements >= ROOM else None)
+            longest = max(assignment.dims.values(), default=0)
+            long = long or (assignment if longest >= MANY and assignment.work <= COSTLY_WORK else None)
+            counted = 1 in assignment.by_symbol.values() or self._sides.inputs.counts_past
+            special = {"has_room": assignment is roomy, "is_counted": counted, "is_first": assignment is long}
+            kinds = kinds_at_other_sizes(number, longest, **special)
+            failure = self._run_at(assignment, [*kinds, *self._sides.inputs.counts_sized(assignment)])
+            is_taken = self.findings.runs > runs
         return failure
 
     def _run_weight_kinds(self, assignment: DimAssignment) -> str | None:
@@ -334,12 +327,16 @@ class ProofRun:
         """Run at each of several sizes, on all kinds of inputs at the first that runs; return the first failure."""
         for assignment in group:
             has_run = bool(self.findings.runs)
-            failure = self._run_at(assignment, self._kinds_at(assignment, has_run))
+            failure = self._run_of_group(assignment, has_run)
             if self.findings.runs and not has_run:
                 self._ran_at = assignment
             if failure or ((self.case.is_brief or self._once) and self.findings.is_informative):
                 return failure
         return None
+
+    def _run_of_group(self, assignment: DimAssignment, has_run: bool) -> str | None:
+        """Run at one of the sizes of a group; return the first failure.  has_run: whether one before ran."""
+        return self._run_at(assignment, self._kinds_at(assignment, has_run))
 
     def _kinds_at(self, assignment: DimAssignment, has_run: bool) -> Sequence[tuple[ValueKind, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
@@ -360,11 +357,11 @@ class ProofRun:
             if values is None or not self._sides.inputs.is_informative(values, turn):
                 continue
             feeds, runs = self._sides.inputs.make(assignment, values, turn), found.runs
-            failure = self._run(feeds, self._facts(values, turn))
+            failure = self._run_described(feeds, self._facts(values, turn))
             found.is_informative = found.is_informative or (found.runs > 0 and assignment.is_informative)
             if failure:
                 self._last_failure = kind, turn
-                return f"{failure}{describe_inputs(values.description, kind_name(values), feeds)}"
+                return failure
             if found.runs > runs:
                 found.kinds[values.description] = None
             elif found.runs == before and assignment.elements > REDUCE_ABOVE_ELEMENTS:
@@ -384,6 +381,11 @@ class ProofRun:
             has_denormals=values is ValueKind.DENORMALS,
             is_usual=values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT,
         )
+
+    def _run_described(self, feeds: Feeds, facts: InputFacts) -> str | None:
+        """The same as `_run`, with a description of the inputs behind a failure."""
+        failure = self._run(feeds, facts)
+        return failure and f"{failure}{describe_inputs(facts.description, facts.kind, feeds)}"
 
     def _run(self, feeds: Feeds, facts: InputFacts) -> str | None:
         """Run one set of inputs and judge it; return why the replacement fails, None where it does not."""

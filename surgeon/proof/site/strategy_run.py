@@ -1,15 +1,14 @@
 """Runs of both sides of a region on the cases that strategies propose."""
 
+import math
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 
 import numpy as np
 
-from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.dims import REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.value_strategies import adds_nothing, describe_inputs
+from surgeon.proof.cases.value_strategies import adds_nothing
 from surgeon.proof.proof_case import ORIGINAL, REPLACEMENT
 from surgeon.proof.site.proof_run import InputFacts, OpenSides, ProofRun
 from surgeon.proof.strategies import roles, values, weights
@@ -17,7 +16,7 @@ from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.rows import differing_rows, independent_rows, row_counts
 from surgeon.proof.strategies.sizes import size_cases
-from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases
+from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases, next_proposed
 from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.float_fills import SPECIAL
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -53,19 +52,15 @@ class StrategyRun(ProofRun):
             failure = super()._run_all(sides)
         return failure
 
-    def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
-        """Run at each of several sizes, on the cases of all strategies at the first that runs."""
-        for assignment in group:
-            before = self.findings.runs
-            failure = self._run_case(InputCase(assignment, {}, "usual"))
-            # Sizes that strategies raise for more rows do not count: the other dims may all be 1 then.
-            self.findings.is_informative |= self.findings.runs > before and assignment.is_informative
-            if self.findings.runs and not before and not failure:
-                self._ran_at = assignment
-                failure = None if self._once else self._run_strategies(assignment)
-            if failure or ((self.case.is_brief or self._once) and self.findings.is_informative):
-                return failure
-        return None
+    def _run_of_group(self, assignment: DimAssignment, has_run: bool) -> str | None:
+        """Run at one of the sizes of a group: on usual inputs, then on the cases of all strategies if none has run."""
+        before = self.findings.runs
+        failure = self._run_case(InputCase(assignment, {}, "usual"))
+        # Sizes that strategies raise for more rows do not count: the other dims may all be 1 then.
+        self.findings.is_informative |= self.findings.runs > before and assignment.is_informative
+        if failure or has_run or self._once or not self.findings.runs:
+            return failure
+        return self._run_strategies(assignment)
 
     def _run_strategies(self, assignment: DimAssignment) -> str | None:
         """Run the cases of strategies at these sizes; return the first failure."""
@@ -73,23 +68,17 @@ class StrategyRun(ProofRun):
         chosen: Sequence[Strategy] = sorted(VALUE_STRATEGIES, key=lambda item: item.name != self._last_strategy)
         if self.case.is_brief:
             chosen = [item for item in chosen if item.for_members]
-        proposed = cases(region, chosen)
-        has_taken: bool | None = None
-        done = 0
-        while True:
-            try:
-                case = proposed.send(has_taken)
-            except StopIteration:
-                return None
-            before = self.findings.runs
+        proposed, is_taken, done = cases(region, chosen), None, 0
+        while (case := next_proposed(proposed, is_taken)) is not None:
+            before, done = self.findings.runs, done + 1
             if failure := self._run_case(case):
                 self.findings.depends_on_weights = case.strategy == "weights"
                 self._last_strategy = case.strategy
                 return failure
-            has_taken = self.findings.runs > before
-            done += 1
+            is_taken = self.findings.runs > before
             if self.case.is_brief and done == (1 if case.rows else MEMBER_CASES):
-                return None
+                break
+        return None
 
     def _run_case(self, case: InputCase) -> str | None:
         """Run one case; return why the replacement fails, None where it does not."""
@@ -99,11 +88,7 @@ class StrategyRun(ProofRun):
         if case.rows:
             failure = self._run_rows(case, feeds)
         else:
-            failure = self._run(feeds, _facts(case.fills.values(), case.strategy))
-            if failure:
-                failure += describe_inputs(
-                    _description(case.strategy, case.fills.values()), _kind(case.fills.values()), feeds
-                )
+            failure = self._run_described(feeds, _facts(case.fills.values(), case.strategy))
         if not failure and found.runs > before:
             found.kinds[case.strategy] = None
             if not any(case.dims is known for known in found.assignments):
@@ -117,11 +102,8 @@ class StrategyRun(ProofRun):
         try:
             given = sides.run_prefix(feeds)
             original = sides.first.run(given)
-        except SessionError:
-            return self._run_each_alone(case, feeds, range(len(case.rows)))
-        found.runs += 1
-        self._progress.note(REPLACEMENT)
-        try:
+            found.runs += 1
+            self._progress.note(REPLACEMENT)
             rewritten = sides.second.run(given)
         except SessionError:
             return self._run_each_alone(case, feeds, range(len(case.rows)))
@@ -141,25 +123,24 @@ class StrategyRun(ProofRun):
     def _run_each_alone(self, case: InputCase, feeds: Feeds, places: Collection[int]) -> str | None:
         """Run the fills of some rows again, each in all rows."""
         for place in places:
-            fills = case.rows[place].values()
-            single = repeated_rows(case, feeds, place)
-            if failure := self._run(single, _facts(fills, case.strategy)):
-                return failure + describe_inputs(_description(case.strategy, fills), _kind(fills), single)
+            facts = _facts(case.rows[place].values(), case.strategy)
+            if failure := self._run_described(repeated_rows(case, feeds, place), facts):
+                return failure
         return None
 
     def _rows(self, first: DimAssignment) -> Rows:
         """The rows that do not mix, found by running the original with changed rows."""
-        inputs: CaseInputs = self._sides.inputs
-        mixing = Rows(1, frozenset(), first)
+        inputs, mixing = self._sides.inputs, Rows(1, frozenset(), first)
         specs = {
             spec.name: spec
             for spec in inputs.specs
-            if spec.name not in inputs.weights
-            and (spec.is_mask or spec.is_unconstrained)
+            if spec.name not in inputs.weights and (spec.is_mask or spec.is_unconstrained)
         }
+        if not specs:
+            return mixing
         feeds = self._feeds.make(InputCase(first, {}, "rows"))
         outputs = self._answers(feeds)
-        if outputs is None or not specs:
+        if outputs is None:
             return mixing
         number, names = independent_rows(feeds, outputs, specs, self._answers)
         if number == 1:
@@ -171,15 +152,11 @@ class StrategyRun(ProofRun):
 
     def _more_rows(self, rows: Rows, wanted: int) -> Rows:
         """The same with a dynamic dim raised until there are as many rows as fills; unchanged where that is refused."""
-        first, inputs = rows.dims, self._sides.inputs
-        name = min(rows.inputs)
-        spec = next(spec for spec in inputs.specs if spec.name == name)
-        known = self.case.models.dims
-        dims = [dim if isinstance(dim, int) else known[dim] for dim in spec.dims]
-        sizes = [first.size(dim) for dim in dims]
-        depth = next(depth for depth in range(len(sizes) + 1) if np.prod(sizes[:depth]) == rows.number)
-        for dim in dims[:depth]:
-            if isinstance(dim, int) or len(symbols(dim)) != 1:
+        first, name = rows.dims, min(rows.inputs)
+        shape = next(item.shape for item in self.case.inputs if item.name == name)
+        dims = shape[: row_counts(tuple(map(first.size, shape)))[rows.number]]
+        for dim in dims:
+            if len(symbols(dim)) != 1:
                 continue
             (symbol,) = symbols(dim)
             if first.by_symbol.get(symbol) != first.size(dim) or symbol in self.case.options.dims:
@@ -188,7 +165,7 @@ class StrategyRun(ProofRun):
             raised = self._sizes.beside(first, {symbol: -(-wanted // others)})
             if raised is None or raised.elements > max(MAX_PACKED_ELEMENTS, first.elements):
                 continue
-            number = int(np.prod([raised.size(dim) for dim in dims[:depth]]))
+            number = math.prod(map(raised.size, dims))
             feeds = self._feeds.make(InputCase(raised, {}, "rows"))
             outputs = self._answers(feeds)
             arrays = [*(feeds[name] for name in rows.inputs), *(outputs or {}).values()]
@@ -208,41 +185,27 @@ class StrategyRun(ProofRun):
         """Run the cases of strategies for sizes.  at: the sizes of all strategies of values."""
         region = CaseRegion(self.case, self._sides.inputs, at, Rows(1, frozenset(), at))
         proposed, is_taken, number = size_cases(self.case, sizes, at), None, 0
-        with suppress(StopIteration):
-            while True:
-                case, number, before = proposed.send(is_taken), number + 1, self.findings.runs
-                is_taken = None
-                if adds_nothing(case.dims, self._ops):
-                    continue
-                for each in region.at_size(case, number):
-                    if failure := self._run_case(each):
-                        return failure
-                    is_taken = self.findings.runs > before
-                    if not is_taken and case.dims.elements > REDUCE_ABOVE_ELEMENTS:
-                        break  # the nodes reject these sizes, not these values
+        while (case := next_proposed(proposed, is_taken)) is not None:
+            before, number, is_taken = self.findings.runs, number + 1, None
+            for each in () if adds_nothing(case.dims, self._ops) else region.at_size(case, number):
+                if failure := self._run_case(each):
+                    return failure
+                is_taken = self.findings.runs > before
+                if not is_taken and case.dims.elements > REDUCE_ABOVE_ELEMENTS:
+                    break  # the nodes reject these sizes, not these values
         return None
 
 
 def _facts(fills: Collection[Fill], strategy: str) -> InputFacts:
     """What fills mean for a judgement."""
-    kinds = {kind for fill in fills for kind in fill.kinds}
+    names = " and ".join(dict.fromkeys(fill.name for fill in fills))
+    kinds = list(dict.fromkeys(kind for fill in fills for kind in fill.kinds))
     return InputFacts(
-        _description(strategy, fills),
-        _kind(fills),
+        f"{names}, by {strategy}" if names and names != strategy else strategy,
+        kinds[0] if kinds else "",
         may_not_fit=any(fill.may_not_fit for fill in fills),
         may_overflow=any(fill.may_overflow for fill in fills),
-        may_lose=not kinds.isdisjoint(LOSING),
+        may_lose=not LOSING.isdisjoint(kinds),
         has_denormals="denormals" in kinds,
         is_usual=strategy == "usual",
     )
-
-
-def _kind(fills: Collection[Fill]) -> str:
-    """The public kind of fills, empty for usual ones."""
-    return next((kind for fill in fills for kind in fill.kinds), "")
-
-
-def _description(strategy: str, fills: Collection[Fill]) -> str:
-    """Fills and the strategy that proposed them, in words."""
-    names = " and ".join(dict.fromkeys(fill.name for fill in fills))
-    return f"{names}, by {strategy}" if names and names != strategy else strategy

@@ -7,7 +7,7 @@ import numpy as np
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.strategies.rows import as_rows
+from surgeon.proof.strategies.rows import as_rows, row_counts
 from surgeon.proof.strategies.strategy import InputCase
 from surgeon.runtime.inputs.fill import Blank, Fill, fill_array
 from surgeon.runtime.inputs.input_spec import InputSpec
@@ -83,17 +83,12 @@ class CaseFeeds:
         for place, fills in enumerate(case.rows):
             for name, fill in fills.items():
                 rows = as_rows(made[name], total)
-                row = _row_shape(made[name].shape, total)
+                shape = made[name].shape
+                row = shape[row_counts(shape)[total] :] or (1,)
                 held = len(range(place, total, count))
                 drawn_by = (f"{case.strategy}, {place}", number)
                 values = self._array(specs[name], fill, sizes, drawn_by, shape=(held, *row))
                 rows[place::count] = values.reshape(held, -1)
-
-
-def _row_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
-    """The shape of one row, of one axis at least."""
-    depth = next(depth for depth in range(len(shape) + 1) if np.prod(shape[:depth]) == number)
-    return shape[depth:] or (1,)
 
 
 def repeated_rows(case: InputCase, feeds: Arrays, place: int) -> Arrays:

@@ -4,7 +4,6 @@ A strategy proposes sizes for some dims; all other dims keep the sizes at which 
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice
 from typing import TypeAlias
@@ -13,7 +12,7 @@ from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.dims import COSTLY_WORK, MAX_BRIEF_ELEMENTS, MAX_FULL_ELEMENTS, SMALL, CaseDims
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.region.size_decisions import boundary, exact_limits, has_loops, size_comparisons
-from surgeon.proof.strategies.strategy import STRATEGIES, Cases, InputCase, cases, strategy
+from surgeon.proof.strategies.strategy import STRATEGIES, Cases, InputCase, cases, next_proposed, strategy
 from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.constraints.input_dims import dim_kind
 
@@ -111,9 +110,8 @@ class SizeFacts:
             are_taken |= alone is not None and bool((yield from self._new(alone)))
         search = self._all.longest_accepted(together, self.first)
         is_taken: bool | None = None
-        with suppress(StopIteration):
-            while not are_taken:
-                is_taken = yield InputCase(search.send(is_taken), {}, "")
+        while not are_taken and (at := next_proposed(search, is_taken)) is not None:
+            is_taken = yield InputCase(at, {}, "")
 
     def _one_by_one(self, sizes: Sizes, elements: int) -> Iterator[DimAssignment | None]:
         for name, size in sizes.items():

@@ -4,13 +4,13 @@ A strategy is a generator of cases.  It yields its most telling case first, and 
 original nodes ran on the case before (`taken = yield case`).
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.runtime.inputs.fill import Fills
-from surgeon.runtime.inputs.input_spec import InputSpec
 
+T = TypeVar("T")
 # A strategy yields cases and may be sent whether the original ran on the last one.
 Cases: TypeAlias = Iterator["InputCase"] | Generator["InputCase", bool | None, None]
 
@@ -47,43 +47,6 @@ class Rows(NamedTuple):
     """Sizes with enough rows for a packed case, which the original takes."""
 
 
-class RegionFacts(Protocol):
-    """What strategies may ask: facts from traits, shapes and constants.  Nothing here knows a strategy."""
-
-    @property
-    def inputs(self) -> Sequence[InputSpec]:
-        """The inputs that get values, without generated weights."""
-        ...
-
-    @property
-    def weights(self) -> Sequence[InputSpec]:
-        """The inputs that stand for constants too large to read."""
-        ...
-
-    @property
-    def first(self) -> DimAssignment:
-        """The usual sizes, on which the original runs."""
-        ...
-
-    @property
-    def traits(self) -> frozenset[str]:
-        """What the nodes of both sides do, as "adds products" or "rounds"."""
-        ...
-
-    @property
-    def rows(self) -> Rows:
-        """The rows that do not mix."""
-        ...
-
-    def case(self, fills: Fills, dims: DimAssignment | None = None) -> InputCase:
-        """A case of the current strategy; by default at the first sizes."""
-        ...
-
-    def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
-        """Cases that hold other fills in each row, or one case for each of them where rows mix."""
-        ...
-
-
 class Strategy(NamedTuple):
     """A named proposal of cases."""
 
@@ -92,7 +55,7 @@ class Strategy(NamedTuple):
     because: str
     """Which mistake of a rewrite it finds, in one sentence."""
     propose: Callable[[Any], Cases]
-    """From `RegionFacts` to its cases, the most telling first."""
+    """From a `CaseRegion`, or `SizeFacts` for sizes, to its cases, the most telling first."""
     for_members: bool = False
     """Whether its first case also runs on regions whose class is proved in full."""
 
@@ -104,7 +67,7 @@ STRATEGIES: dict[str, Strategy] = {}
 def strategy(
     name: str, *, because: str, for_members: bool = False
 ) -> Callable[[Callable[[Any], Cases]], Callable[[Any], Cases]]:
-    """Add a strategy: a function from `RegionFacts` to an iterator of cases."""
+    """Add a strategy: a function from facts of a region to an iterator of cases."""
 
     def add(propose: Callable[[Any], Cases]) -> Callable[[Any], Cases]:
         if name in STRATEGIES:
@@ -127,7 +90,7 @@ def cases(region: Any, strategies: Iterable[Strategy], budget: int = BUDGET) -> 
     while waiting:
         left: list[tuple[Strategy, Cases]] = []
         for item, proposed in waiting:
-            case = _next(proposed, answers.get(item.name))
+            case = next_proposed(proposed, answers.get(item.name))
             if case is None:
                 continue
             spent += max(case.dims.work, LEAST_WORK)
@@ -138,8 +101,8 @@ def cases(region: Any, strategies: Iterable[Strategy], budget: int = BUDGET) -> 
         waiting, is_first = left, False
 
 
-def _next(proposed: Cases, answer: bool | None) -> InputCase | None:
-    """The next case, after the answer to the last one; None at the end."""
+def next_proposed(proposed: Iterator[T] | Generator[T, bool | None, None], answer: bool | None) -> T | None:
+    """What comes next, after the answer to the last; None at the end."""
     if isinstance(proposed, Generator):
         try:
             return proposed.send(answer)
