@@ -3,12 +3,15 @@
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.site.strategy_run import VALUE_STRATEGIES
 from surgeon.proof.strategies.sizes import SIZE_STRATEGIES
 from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
+from surgeon.runtime.inputs import float_fills
+from surgeon.runtime.inputs.fill import Blank, Fill, fill_array
 from tests.command_line import ROOT
 
 
@@ -94,3 +97,14 @@ def test_each_strategy_says_in_one_sentence_which_mistake_it_finds():
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(TABLE.sub(lambda _: table(), text), encoding="utf-8")
+
+
+FILLS = [fill for fill in vars(float_fills).values() if isinstance(fill, Fill)]
+FILLS += [float_fills.at_middle(0.0), float_fills.row_magnitudes(1.0), float_fills.special_pairs(0, 0)]
+
+
+@pytest.mark.parametrize("fill", FILLS, ids=lambda fill: fill.name)
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (2, 3)])
+def test_a_fill_fills_inputs_of_any_size(fill, shape):
+    spec = SimpleNamespace(dtype=np.dtype("float32"), half=False, kind="plain", role=None)
+    assert fill_array(fill, Blank(spec, shape, {}, np.random.default_rng(0))).shape == shape

@@ -51,5 +51,7 @@ Fills: TypeAlias = Mapping[str, Fill]
 def fill_array(fill: Fill, blank: Blank) -> np.ndarray:
     """The array of a fill in the input's dtype and the blank's shape."""
     dtype = np.dtype(object) if blank.spec.kind == "words" else blank.spec.dtype
+    if 0 in blank.shape:  # nothing to fill, and no rows to fill apart
+        return np.empty(blank.shape, dtype)
     with np.errstate(invalid="ignore", over="ignore"):  # narrow floats have no infinity: it becomes NaN
         return np.asarray(fill.make(blank)).astype(dtype).reshape(blank.shape)
