@@ -1,15 +1,17 @@
-"""Which inputs a region is run on: magnitudes that tell, what may be infinite alone, and what kernels may err by."""
-
-from dataclasses import replace
+"""Which inputs a region is run on: magnitudes that show something, where infinity is, and what kernels may err by."""
 
 import numpy as np
 import pytest
+from onnx import ModelProto
 
 from surgeon.proof.cases.case_inputs import CaseInputs, inputs_beside_softmax
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.value_strategies import ALONE, ENDS, absolute_error, adapted_kind
+from surgeon.proof.judge.kernel_errors import absolute_error
 from surgeon.proof.proof_case import ProofCase, ProofOptions, RegionModels
-from surgeon.runtime.inputs.input_generator import ValueKind
+from surgeon.proof.site.proof_run import VALUE_STRATEGIES
+from surgeon.proof.strategies.case_feeds import CaseFeeds
+from surgeon.proof.strategies.region_facts import CaseRegion
+from surgeon.proof.strategies.strategy import Rows
 from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
 from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.testing import parse
@@ -18,99 +20,114 @@ ATTENTION = parse(
     "(float[2,3,4] q, float[2,3,4] k, float[2,3,4] v) => (float[2,3,4] y)"
     "{ t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }"
 )
+AT = DimAssignment({}, {})
+STRATEGIES = {item.name: item for item in VALUE_STRATEGIES}
+
+
+def case_of(model: ModelProto | str, **settings) -> ProofCase:
+    """A case in which both sides are one model; text: what makes y of x[4, 4] and z[4, 4]."""
+    if isinstance(model, str):
+        model = parse(f"(float[4, 4] x, float[4, 4] z) => (float[a, b] y) {{ {model} }}")
+    return ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions(), **settings)
+
+
+def proposed(name: str, case: ProofCase):
+    """What a strategy proposes for a region whose rows mix, as names of fills by input."""
+    region = CaseRegion(case, CaseInputs(case), AT, Rows(1, frozenset(), AT))
+    return [{name: fill.name for name, fill in found.fills.items()} for found in STRATEGIES[name].propose(region)]
+
+
+def arrays(name: str, case: ProofCase):
+    """The arrays of the cases that a strategy proposes."""
+    inputs = CaseInputs(case)
+    region, feeds = CaseRegion(case, inputs, AT, Rows(1, frozenset(), AT)), CaseFeeds(inputs, 0)
+    return [feeds.make(found) for found in STRATEGIES[name].propose(region)]
 
 
 @pytest.mark.parametrize(
-    ("ops", "picks", "squares", "kind"),
+    ("body", "fills"),
     [
-        (("Add", "Erf"), False, False, ValueKind.MAGNITUDES),
-        (("MatMul", "Add"), False, False, ValueKind.SAFE_MAGNITUDES),
-        (("ReduceMean",), False, False, ValueKind.ROW_MAGNITUDES),
-        (("ReduceMax", "Mul"), False, False, ValueKind.ROW_MAGNITUDES),
-        (("ReduceMean", "Pow"), False, True, ValueKind.SAFE_ROW_MAGNITUDES),
-        (("MatMul", "Softmax"), True, False, ValueKind.SAFE_ROW_MAGNITUDES),
-        (("GridSample",), False, False, None),
+        ("y = Add(x, z)", {"magnitudes"}),
+        ("y = MatMul(x, z)", {"magnitudes"}),
+        ("m = Mul(x, z) y = ReduceMean(m)", {"row magnitudes"}),
+        ("m = Mul(x, z) y = ReduceMax(m)", {"row magnitudes"}),
+        ("m = Mul(x, x) a = Add(m, z) y = ReduceMean(a)", {"row magnitudes"}),
     ],
 )
-def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: ValueKind | None) -> None:
-    """A sum shows the largest number alone, a square overflows."""
-    assert adapted_kind(ValueKind.MAGNITUDES, 0, ops, 1, picks=picks, squares=squares) is kind
+def test_magnitudes_show_more_than_the_largest(body: str, fills: set[str]) -> None:
+    """A sum shows only the largest number, so that each row has its own magnitude."""
+    found = proposed("every power of two", case_of(body))
+    assert {name for each in found for name in each.values()} == fills
 
 
 @pytest.mark.parametrize(
-    ("ops", "picks", "squares", "is_tried"),
-    [
-        (("Add", "Split"), False, False, True),
-        (("MatMul", "Add"), False, False, False),
-        (("ReduceMean",), False, False, False),
-        (("ReduceSum",), False, False, False),
-        (("Mul",), False, True, False),
-        (("MatMul", "Softmax"), True, False, True),
-        (("GridSample",), False, False, False),
-    ],
+    ("body", "largest"),
+    [("y = Add(x, z)", 127), ("y = MatMul(x, z)", 128 / 3), ("m = Mul(x, x) a = Add(m, z) y = ReduceMean(a)", 128 / 3)],
 )
-def test_loud_numbers_are_no_terms(ops: tuple[str, ...], picks: bool, squares: bool, is_tried: bool) -> None:
-    """Of large products and sums the order decides which overflow; values of attention are averaged alone."""
-    assert (
-        adapted_kind(ValueKind.UNIFORM_LARGE, 0, ops, 1, picks=picks, squares=squares) is ValueKind.UNIFORM_LARGE
-    ) is is_tried
+def test_magnitudes_leave_products_finite(body: str, largest: float) -> None:
+    """Where products are added, the order of terms would decide which of them overflow."""
+    found = [array for feeds in arrays("every power of two", case_of(body)) for array in feeds.values()]
+    highest = max(np.log2(np.abs(array[array != 0])).max() for array in found)
+    assert largest - 12 < highest < largest + 3  # a number of normal(0, 1) beside it
 
 
 @pytest.mark.parametrize(
-    ("ops", "inputs", "kinds"),
+    ("body", "is_tried"),
     [
-        (("Neg",), 1, (None, None)),
-        (("Cos", "Mul"), 2, (ValueKind.SAFE_ROW_MAGNITUDES, ValueKind.SAFE_ROW_MAGNITUDES)),
-        (("ReduceMax",), 1, (ValueKind.SAFE_ROW_MAGNITUDES, None)),
-        (("MatMul", "ReduceMax"), 2, (None, None)),
-        (("GridSample",), 2, (None, None)),
+        ("y = Add(x, z)", True),
+        ("y = MatMul(x, z)", False),
+        ("y = ReduceMean(x)", False),
+        ("y = ReduceSum(x)", False),
+        ("y = Mul(x, x)", False),
     ],
 )
-def test_magnitudes_of_some_inputs_alone(
-    ops: tuple[str, ...], inputs: int, kinds: tuple[ValueKind | None, ...]
-) -> None:
-    """The cosine of a large number turns with its last bit; a maximum of all magnitudes is the largest there is."""
-    later = (
-        adapted_kind(ValueKind.MAGNITUDES, ALONE + turn, ops, inputs, picks=False, squares=False) for turn in range(2)
+def test_uniformly_large_numbers_are_no_terms(body: str, is_tried: bool) -> None:
+    """Of large products and sums the order decides which overflow."""
+    found = proposed("special rows", case_of(body))
+    assert any("uniform large" in each.values() for each in found) is is_tried
+
+
+def test_positions_are_neither_huge_nor_tiny() -> None:
+    """Kernels differ for positions far outside of a picture."""
+    model = parse("(float[1, 1, 4, 4] x, float[1, 4, 4, 2] z) => (float[1, 1, 4, 4] y) { y = GridSample(x, z) }")
+    assert proposed("every power of two", case_of(model)) == []
+    assert {"wide", "large"}.isdisjoint(
+        name for each in proposed("special rows", case_of(model)) for name in each.values()
     )
-    assert tuple(later) == kinds
 
 
-def test_infinity_has_three_turns() -> None:
-    """Some in all rows but one, rows of one value, and lone ones, of which a sum is infinite and not NaN."""
-    model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
-    feeder = CaseInputs(ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions()))
-    assert all(feeder.is_informative(ValueKind.NON_FINITE, turn) for turn in range(ENDS))
-    made = feeder.make(DimAssignment({}, {}), ValueKind.NON_FINITE, ENDS - 1)["x"]
-    assert [np.isfinite(row).sum() for row in made] == [3, 4]
-    assert made.max() == np.inf
+def test_one_input_has_magnitudes_while_the_others_are_usual() -> None:
+    """The cosine of a large number changes with its last bit, which hides what the other input does."""
+    found = proposed("each alone", case_of("c = Cos(x) y = Mul(c, z)"))
+    assert {"x": "row magnitudes"} in found
+    assert {"z": "row magnitudes"} in found
+    assert proposed("each alone", case_of(parse("(float[4] x) => (float[4] y) { y = Neg(x) }"))) == []
 
 
-@pytest.mark.parametrize("apart", ["zeros", "small", "extreme"])
-def test_faint_numbers_go_with_small_and_extreme_ones(apart: str) -> None:
+def test_infinity_is_among_numbers_throughout_and_by_itself() -> None:
+    """Some in all rows but one, and one in each row, of which a sum is infinite and not NaN."""
+    case = case_of(parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }"))
+    made = [feeds["x"] for feeds in arrays("special rows", case)]
+    assert any(np.isposinf(array).all() for array in made)
+    assert any([np.isposinf(row).sum() for row in array] == [1, 1] for array in made)
+    assert any(np.isnan(array).any() and not np.isnan(array).all() for array in made)
+
+
+@pytest.mark.parametrize("intended", ["zeros", "small", "denormals"])
+def test_tiny_numbers_go_with_small_ones(intended: str) -> None:
     """A rule that differs there on purpose differs for those too."""
-    model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
-    plain = ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions())
-    assert CaseInputs(plain).is_informative(ValueKind.TINY, 0)
-    assert not CaseInputs(replace(plain, intended_differences=frozenset([apart]))).is_informative(ValueKind.TINY, 0)
-
-
-def test_values_of_attention_alone_are_loud() -> None:
-    """Of scores so large a softmax picks one."""
-    case = ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
-    assert CaseInputs(case).is_informative(ValueKind.UNIFORM_LARGE, 0)
-    assert not CaseInputs(replace(case, intended_differences=frozenset(["extreme"]))).is_informative(
-        ValueKind.UNIFORM_LARGE, 0
-    )
-    made = CaseInputs(case).make(DimAssignment({}, {}), ValueKind.UNIFORM_LARGE, 0)
-    assert max(np.abs(made[name]).max() for name in "qk") < 10
-    assert np.abs(made["v"]).min() > 1e5
+    assert {"x": "tiny", "z": "tiny"} in proposed("special rows", case_of("y = Add(x, z)"))
+    found = proposed("special rows", case_of("y = Add(x, z)", intended_differences=frozenset([intended])))
+    assert {"x": "tiny", "z": "tiny"} not in found
 
 
 def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
-    """Of one NaN in a row it hangs on its place whether ONNX Runtime's kernel sees it."""
-    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is ValueKind.INFINITE
-    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMean",), 1, picks=False, squares=False) is ValueKind.NON_FINITE
+    """Whether ONNX Runtime's kernel sees one NaN in a row depends on its place."""
+    for body, is_mixed in (("y = ReduceMax(x)", False), ("y = ReduceMean(x)", True)):
+        found = [array for feeds in arrays("special rows", case_of(body)) for array in feeds.values()]
+        assert any(np.isinf(array).any() for array in found)
+        assert any(np.isnan(array).all() for array in found)
+        assert any(np.isnan(array).any() and not np.isnan(array).all() for array in found) is is_mixed
 
 
 @pytest.mark.parametrize(
@@ -121,10 +138,9 @@ def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
         ("(float[4] x, float[4] z) => (float[1] y) { y = ReduceL2(x) }", True),
     ],
 )
-def test_an_experiment_squares(text: str, squares: bool) -> None:
+def test_a_case_squares(text: str, squares: bool) -> None:
     """By one operator, or by a product of a tensor with itself."""
-    model = parse(text)
-    assert ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions()).squares is squares
+    assert case_of(parse(text)).squares is squares
 
 
 def test_values_are_beside_the_softmax() -> None:
@@ -136,23 +152,16 @@ def test_values_are_beside_the_softmax() -> None:
     assert inputs_beside_softmax(parse("(float[4] x) => (float[4] y) { y = Neg(x) }")) == frozenset()
 
 
-def test_infinity_stands_among_the_values_alone_once() -> None:
+def test_infinity_is_among_the_values_of_an_attention() -> None:
     """Beside infinite scores every result is NaN, and nothing is seen of what is added up."""
-    feeder = CaseInputs(ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions()))
-    made = [feeder.make(DimAssignment({}, {}), ValueKind.NON_FINITE, turn) for turn in range(2)]
-    assert [all(np.isfinite(feeds[name]).all() for name in "qk") for feeds in made] == [False, True]
-    assert not np.isfinite(made[1]["v"]).all()
+    found = proposed("each alone", case_of(ATTENTION, picks_by_products=True))
+    assert [set(each) for each in found if "non finite" in each.values()] == [{"v"}]
 
 
-def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> None:
+def test_values_of_an_attention_are_large_where_a_rule_differs_for_extreme_scores() -> None:
     """Scores stay usual."""
-    case = ProofCase(
-        RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), intended_differences=frozenset(["extreme"])
-    )
-    feeder = CaseInputs(case)
-    assert feeder.is_informative(ValueKind.SAFE_ROW_MAGNITUDES, 0)
-    assert not feeder.is_informative(ValueKind.MAGNITUDES, 0)
-    made = feeder.make(DimAssignment({}, {}), ValueKind.SAFE_ROW_MAGNITUDES, 0)
+    case = case_of(ATTENTION, picks_by_products=True, intended_differences=frozenset(["extreme"]))
+    (made,) = arrays("every power of two", case)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).max() > 1e10
 

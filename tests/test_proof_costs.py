@@ -11,8 +11,8 @@ from surgeon.proof.node_cost import CostTerm
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.region.literals import dims_encoded_by
 from surgeon.proof.site import site_prover, worker_proofs
+from surgeon.proof.site.both_sides import BothSides
 from surgeon.proof.site.proof_run import ProofRun
-from surgeon.proof.site.strategy_run import StrategyRun
 from surgeon.proof.site.worker_proofs import prove_in_process
 from surgeon.proof.strategies import case_feeds
 from surgeon.shapes.algebra.size_expressions import symbol
@@ -24,20 +24,20 @@ from tests.test_size_strategies import case_of
 def runs(monkeypatch):
     """The inputs of each run, by name; proofs are made in this process."""
     found = []
-    original = ProofRun._run
+    original = BothSides.run
 
-    def run(self, feeds, facts):
+    def run(self, feeds, facts, at):
         found.append({name: array.shape for name, array in feeds.items()})
-        return original(self, feeds, facts)
+        return original(self, feeds, facts, at)
 
-    in_rows = StrategyRun._run_rows
+    in_rows = ProofRun._run_rows
 
     def run_rows(self, case, feeds):
         found.append({name: array.shape for name, array in feeds.items()})
         return in_rows(self, case, feeds)
 
-    monkeypatch.setattr(ProofRun, "_run", run)
-    monkeypatch.setattr(StrategyRun, "_run_rows", run_rows)
+    monkeypatch.setattr(BothSides, "run", run)
+    monkeypatch.setattr(ProofRun, "_run_rows", run_rows)
     monkeypatch.setattr(
         site_prover, "prove_cases", lambda experiments, jobs: [prove_in_process(item) for item in experiments]
     )
@@ -358,16 +358,16 @@ def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
     assert sorted(after) == [[], [80, 80]]
 
 
-def test_a_kind_of_inputs_that_failed_is_tried_first_at_the_next_sizes(monkeypatch, runs):
+def test_a_strategy_that_failed_comes_first_at_the_next_sizes(monkeypatch, runs):
     """What fails with dims made smaller is run at others: a fault is seen there at once."""
     tried: list[tuple[int, str]] = []
-    original = ProofRun._run
+    original = BothSides.run
 
-    def run(self, feeds, facts):
+    def run(self, feeds, facts, at):
         tried.append((feeds["x"].shape[1], facts.description))
-        return original(self, feeds, facts)
+        return original(self, feeds, facts, at)
 
-    monkeypatch.setattr(ProofRun, "_run", run)
+    monkeypatch.setattr(BothSides, "run", run)
 
     @rule(patterns=[lambda g, x, low, high: g.clip(x, low, high)])
     def unclipped(g: Graph, x: Tensor, low: Constant, high: Constant) -> Tensor:

@@ -9,8 +9,7 @@ from onnx import parser
 from surgeon.analysis.decisions.thresholds import edges_of, region_literals
 from surgeon.analysis.input_dependence import counts
 from surgeon.ir.index import Index
-from surgeon.proof.cases.literal_injection import inject_literals
-from surgeon.proof.cases.value_strategies import VARIANT_STRIDE
+from surgeon.proof.cases.literal_injection import inject_into, literal_values
 from surgeon.runtime.inputs.input_generator import InputGenerator
 
 LOWEST = float(np.finfo(np.float32).min)
@@ -25,13 +24,21 @@ def wanted(name, kind="plain", dtype=np.float32, **settings):
     )
 
 
+def inject(feeds, wants, constants, number=0, *, edges=(), small=(), most=np.inf, ties=False):
+    """Put literals into inputs, as a case does for all of its inputs."""
+    half = any(want.half for want in wants)
+    values = literal_values(constants, edges, small=small, most=most, half=half, ties=ties)
+    random = np.random.default_rng(0)
+    for place, want in enumerate(wants):
+        feeds[want.name] = inject_into(feeds[want.name], want, values, random, place=place, number=number, ties=ties)
+
+
 def sprinkled(small=(), half=False, **settings):
     """The numbers in an input of zeros, where the constants are 20 and the least float32."""
     constants = {"limit": np.array([20.0]), "lowest": np.array([LOWEST])}
     want = wanted("x", is_unconstrained=False, half=half)
     feeds = {"x": np.zeros((8, 8), np.float32)}
-    plan = SimpleNamespace(wants=[want])
-    inject_literals(feeds, plan, constants, 0, small=small, **settings)
+    inject(feeds, [want], constants, small=small, **settings)
     return set(feeds["x"].reshape(-1).tolist())
 
 
@@ -55,7 +62,7 @@ def test_how_large_depends_on_whether_a_region_holds_half_precision():
     for half in (False, True):
         want = wanted("x", half=half)
         feeds = {"x": np.zeros((8, 8), np.float32)}
-        inject_literals(feeds, SimpleNamespace(wants=[want]), constants, 0, small={"bound"})
+        inject(feeds, [want], constants, small={"bound"})
         assert (12345 in feeds["x"]) != half
 
 
@@ -64,7 +71,7 @@ def test_several_inputs_meet_what_they_are_compared_with_at_once():
     constants = {str(number): np.array([float(number)]) for number in (3.25, 5, 7)}
     wants = [wanted(name) for name in "xyz"]
     feeds = {name: np.zeros(64, np.float32) for name in "xyz"}
-    inject_literals(feeds, SimpleNamespace(wants=wants), constants, 0, ties=True)
+    inject(feeds, wants, constants, ties=True)
     met = set(zip(*(feeds[name][1::2].tolist() for name in "xyz"), strict=True))
     assert met == set(itertools.product((3.25, 5, 7), repeat=3))
     assert {abs(number) for number in feeds["x"][::2].tolist()} & {0.25, 0.5, 1.5}
@@ -82,7 +89,7 @@ def test_the_end_of_a_slice_is_no_number_of_floats():
     assert counts(model) == {"start", "all"}  # `axis` is a number too
     for ties in (False, True):
         feeds = plan.generate(0, {})
-        inject_literals(feeds, plan, constants, 0, small=counts(model), ties=ties)
+        inject(feeds, plan.wants, constants, small=counts(model), ties=ties)
         large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
         assert large == {float(np.float32(5e19 if ties else 1e20))}
 
@@ -94,7 +101,7 @@ def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_
     def put(kind):
         want = wanted("x", kind, np.int64)
         feeds = {"x": np.zeros((8, 8), np.int64)}
-        inject_literals(feeds, SimpleNamespace(wants=[want]), constants, 0, small={"token"})
+        inject(feeds, [want], constants, small={"token"})
         return 262144 in feeds["x"]
 
     assert (put("compared"), put("plain")) == (True, False)
@@ -117,10 +124,9 @@ def test_what_something_is_compared_with_is_solved_for_the_inputs():
 def test_edges_come_first_and_with_what_is_beside_them():
     """None lies beside itself in two inputs of one element each: nobody would see which of them was chosen."""
     met = []
-    for turn in range(3):
+    for number in range(3):
         feeds = {"x": np.zeros(1, np.float32), "u": np.zeros(1, np.float32)}
-        plan = SimpleNamespace(wants=[wanted("x"), wanted("u")])
-        inject_literals(feeds, plan, {"k": np.array([0.5])}, turn * VARIANT_STRIDE, edges=[0.5])
+        inject(feeds, [wanted("x"), wanted("u")], {"k": np.array([0.5])}, number, edges=[0.5])
         met.append(float(feeds["x"][0]))
         assert abs(met[-1] - feeds["u"][0]) > 1e-3
     assert met == [0.5, 0.5 + 2.0**-17, 0.5 - 2.0**-17]

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.site import proof_run, prove_region, site_prover
+from surgeon.proof.site import both_sides, prove_region, site_prover
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
@@ -50,13 +50,13 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = proof_run.ProofRun._run
+    run = both_sides.BothSides.run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(proof_run.ProofRun, "_run", watched)
+    monkeypatch.setattr(both_sides.BothSides, "run", watched)
     monkeypatch.setattr(site_prover, "needs_this_process", lambda _: True)  # here, where it can be watched
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3

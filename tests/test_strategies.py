@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.site.strategy_run import VALUE_STRATEGIES
+from surgeon.proof.site.proof_run import VALUE_STRATEGIES
 from surgeon.proof.strategies.sizes import SIZE_STRATEGIES
 from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
 from surgeon.runtime.inputs import float_fills

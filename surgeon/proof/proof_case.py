@@ -4,7 +4,6 @@ It holds models, sizes and numbers, but no index, slice or node of the source.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -46,8 +45,6 @@ class ProofOptions:
     """Seconds of processor time that one proof may take."""
     jobs: int = 0
     """Proofs that run at once; 0 for one per core, at most four."""
-    engine: str = field(default_factory=lambda: os.environ.get("SURGEON_PROOFS", "new"))
-    """What proposes inputs: "new" for strategies, "old" for the schedule that they replace."""
     cache: bool = True
     """Whether proofs of earlier runs count, and new ones are stored."""
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from surgeon.proof.cases.value_strategies import absolute_error
+from surgeon.proof.judge.kernel_errors import absolute_error
 from surgeon.runtime.numerics.allowances import ROUNDING_FACTOR
 from surgeon.runtime.numerics.array_comparison import TOLERANCES
 

@@ -1,4 +1,4 @@
-"""Literals of a region, and numbers that two inputs share, put into generated inputs."""
+"""Literals of a region and thresholds, put into generated inputs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -7,8 +7,6 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-from surgeon.proof.cases.value_strategies import EQUAL_PART, LITERAL_SPACING, MAX_LITERALS, VARIANT_STRIDE
-from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
 from surgeon.runtime.inputs.input_spec import InputSpec
 
 Feeds = dict[str, np.ndarray]
@@ -21,14 +19,17 @@ ONE_BESIDE = (0, 1, -1)  # added to integer thresholds
 LARGE_LITERAL = 1e4  # products of a few larger numbers may overflow float16
 LARGE_WIDE_LITERAL = 1e12  # the same for float32
 BEYOND = 1 << 62  # more than any number of elements
-MAX_LITERAL_VARIANTS = 32  # turns for literals in inputs of few elements
+MAX_LITERALS = 32  # of one input in one case
+LITERAL_SPACING = 2  # elements per literal: the others stay usual
+ROOM = MAX_LITERALS * LITERAL_SPACING  # elements that hold all of them
+MAX_LITERAL_CASES = 32  # in inputs of few elements, which hold one literal in each case
 ROOMY_LITERAL = 1 << 8  # larger numbers would hide faults at other sizes
 # For a rule that intends to differ for a kind of inputs, larger literals would turn usual inputs into that kind.
 LITERAL_LIMITS = (
-    (ValueKind.WIDE, max(GRID)),
-    (ValueKind.LARGE, 2.0**6),
-    (ValueKind.EXTREME, float(np.nextafter(LARGE_LITERAL, 0))),  # which hides scores
-    (ValueKind.NON_FINITE, float(np.finfo(np.float64).max)),
+    ("wide", max(GRID)),
+    ("large", 2.0**6),
+    ("extreme", float(np.nextafter(LARGE_LITERAL, 0))),  # which hides scores
+    ("non_finite", float(np.finfo(np.float64).max)),
 )
 
 
@@ -49,46 +50,6 @@ class LiteralValues(NamedTuple):
     """How many of the first of `floats`, `integers` and `compared` reach a comparison exactly, or lie beside it."""
 
 
-def inject_literals(
-    feeds: Feeds,
-    plan: InputGenerator,
-    constants: Mapping[str, np.ndarray],
-    seed: int,
-    *,
-    edges: Sequence[float] = (),
-    most: float = np.inf,
-    small: Collection[str] = (),
-    ties: bool = False,
-    out_of_role: bool = False,
-) -> None:
-    """Put literals of the region, halves, and numbers between and beside literals into inputs that may hold any number.
-
-    Places are random.  Integer inputs get integer literals and their neighbours; those that are compared get all
-    scalars first.  Lengths that are only compared get thresholds.  Indices get literals up to the end of their table.
-
-    With `ties`, float inputs get numbers halfway between two steps of a rounding instead, for a division and for a
-    multiplication by the step; half a step is exact, so that only the rounding decides.  Beside them come numbers with
-    few digits, whose products, quotients and sums are ties too, and the literals themselves, so that several inputs
-    reach theirs at once.
-
-    Literals that find no room come at seeds that are `VARIANT_STRIDE` further.
-
-    feeds: the inputs by name, replaced in place.  constants: their numbers, by name.  edges: input values that reach a
-    threshold; all of them come first, with their neighbours.  most: the largest magnitude; with one, NaN is left out
-    too.  small: constants whose large numbers are left out: those of the replacement only, because it may overflow in
-    one order of factors and not in another, and indices and sizes, whose largest number means "to the end".
-    out_of_role: only for inputs that leave their role.
-    """
-    values = literal_values(
-        constants, edges, small=small, most=most, half=any(want.half for want in plan.wants), ties=ties
-    )
-    random, turn = np.random.default_rng(seed), seed // VARIANT_STRIDE
-    for place, want in enumerate(plan.wants):
-        feeds[want.name] = inject_into(
-            feeds[want.name], want, values, random, place=place, turn=turn, ties=ties, out_of_role=out_of_role
-        )
-
-
 def inject_into(
     array: np.ndarray,
     want: InputSpec,
@@ -96,13 +57,23 @@ def inject_into(
     random: np.random.Generator,
     *,
     place: int,
-    turn: int,
+    number: int,
     ties: bool = False,
     out_of_role: bool = False,
 ) -> np.ndarray:
-    """The values of one input with literals put into them, as `inject_literals` does; the same where none fit.
+    """The values of one input with literals of the region put at random places; the same where it may hold none.
 
-    place: of the input among all.  turn: the next literals come with the next turn.
+    Float inputs get literals, halves, and numbers between and beside literals.  Integer inputs get integer literals and
+    their neighbours; those that are compared get all scalars first.  Lengths that are only compared get thresholds.
+    Indices get literals up to the end of their table.
+
+    With `ties`, float inputs get numbers halfway between two steps of a rounding instead, for a division and for a
+    multiplication by the step; half a step is exact, so that only the rounding decides.  Beside them come numbers with
+    few digits, whose products, quotients and sums are ties too, and the literals themselves, so that several inputs
+    reach theirs at once.
+
+    place: of the input among all.  number: literals that find no room come with the next number.  out_of_role: only
+    for inputs that leave their role.
     """
     if out_of_role and not want.may_ignore_role:
         return array
@@ -125,17 +96,17 @@ def inject_into(
     if ties and is_float:
         own = [number for number in values.numbers if 1 / ROOMY_LITERAL <= abs(number) <= ROOMY_LITERAL] or GRID
         flat[::2] = random.choice(GRID, room[::2].size)
-        flat[1::2] = _digits(own, place, room[1::2].size, turn)
+        flat[1::2] = _digits(own, place, room[1::2].size, number)
         room = room[::2]
     elif ties and fitting and is_compared:
-        flat[:] = _digits(fitting, place, flat.size, turn)
+        flat[:] = _digits(fitting, place, flat.size, number)
     count = min(max((flat.size + is_whole) // LITERAL_SPACING, 1), len(fitting), room.size)
     places = random.choice(room, count, replace=False) if count else ()
-    # Different literals in each turn and each input.  Three floats lie close together: two inputs must not hold
+    # Different literals in each case and each input.  Three floats lie close together: two inputs must not hold
     # them at once, because a swap of the two would not show.
-    first = turn + place * (len(AROUND) if is_float else 1)
-    for number, at in enumerate(places, first * count):
-        flat[at] = fitting[number % len(fitting)]
+    first = number + place * (len(AROUND) if is_float else 1)
+    for next_literal, at in enumerate(places, first * count):
+        flat[at] = fitting[next_literal % len(fitting)]
     return flat.reshape(array.shape)
 
 
@@ -148,9 +119,13 @@ def literal_values(
     half: bool,
     ties: bool,
 ) -> LiteralValues:
-    """The numbers to put into inputs; half: whether the model computes in float16.
+    """The numbers to put into inputs.
 
-    The other parameters are as in `inject_literals`.
+    constants: the numbers of the region, by name.  edges: input values that reach a threshold; all of them come first,
+    with their neighbours.  most: the largest magnitude; with one, NaN is left out too.  small: constants whose large
+    numbers are left out: those of the replacement only, because it may overflow in one order of factors and not in
+    another, and indices and sizes, whose largest number means "to the end".  half: whether the model computes in
+    float16.  ties: numbers halfway between two steps in place of the literals.
     """
     large = LARGE_LITERAL if half else LARGE_WIDE_LITERAL
     scalars = [(name, float(number)) for name, numbers in constants.items() for number in numbers]
@@ -178,24 +153,24 @@ def literal_values(
     )
 
 
-def _digits(numbers: Sequence[float], place: int, size: int, turn: int) -> np.ndarray:
+def _digits(numbers: Sequence[float], place: int, size: int, case: int) -> np.ndarray:
     """Numbers for the input at `place`, so that all inputs together count through the combinations.
 
-    The index of each element is a number with one digit per input, and the next turn goes on.
+    The index of each element is a number with one digit per input, and the next case goes on.
     """
-    counted = np.arange(turn * size, (turn + 1) * size)
+    counted = np.arange(case * size, (case + 1) * size)
     made: np.ndarray = np.asarray(numbers)[counted // min(len(numbers) ** place, BEYOND) % len(numbers)]
     return made
 
 
 def injections_needed(constants: Mapping[str, np.ndarray], edges: int, elements: int) -> int:
-    """About how often `inject_literals` must run until an input of this many elements has held all numbers.
+    """About how many cases it takes until an input of this many elements has held all numbers.
 
     edges: how many input values reach a threshold.
     """
     scalars = sum(numbers.size for numbers in constants.values())
     literals = min(len(HALVES) * (scalars + 1), MAX_LITERALS) + len(AROUND) * edges
-    return min(-(-literals // max(elements // LITERAL_SPACING, 1)), MAX_LITERAL_VARIANTS)
+    return min(-(-literals // max(elements // LITERAL_SPACING, 1)), MAX_LITERAL_CASES)
 
 
 def _point(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator) -> np.ndarray:
@@ -205,54 +180,6 @@ def _point(array: np.ndarray, numbers: Sequence[float], random: np.random.Genera
     for place, number in zip(random.permutation(flat.size), dict.fromkeys(fitting), strict=False):
         flat[place] = number
     return flat.reshape(array.shape)
-
-
-def inject_equal_values(feeds: Feeds, plan: InputGenerator, seed: int, *, opposed: bool = False) -> None:
-    """Copy numbers of one input to places of another that it meets when broadcast, where both may hold any number.
-
-    opposed: only infinities, with the other sign.
-    """
-    random = np.random.default_rng(seed)
-    free = [want.name for want in plan.wants if want.is_unconstrained and want.kind == "plain" and want.name in feeds]
-    for pair in pairwise(free):
-        one, other = sorted(pair, key=lambda name: feeds[name].size)
-        to = feeds[other]
-        if _spreads(feeds[one].shape, to.shape) and feeds[one].dtype == to.dtype and to.size:
-            from_ = np.broadcast_to(feeds[one], to.shape)
-            places = random.random(to.shape) < EQUAL_PART
-            fitting = np.flatnonzero(np.isinf(from_)) if opposed else np.arange(to.size)
-            if fitting.size:
-                places.reshape(-1)[random.choice(fitting)] = True
-            feeds[other] = np.where(places & np.isinf(from_), -from_, to) if opposed else np.where(places, from_, to)
-
-
-def nan_first(feeds: Feeds, names: Collection[str]) -> None:
-    """Make the first slice of the inputs with the most axes NaN: a whole row, or the first of each column.
-
-    A max kernel must find NaN at any position of its registers; not all kernels do.
-    """
-    axes = max((feeds[name].ndim for name in names), default=0)
-    for name in names:
-        if feeds[name].ndim == axes > 0:
-            feeds[name] = feeds[name].copy()
-            feeds[name][:1] = np.nan
-
-
-def with_zeros(feeds: Feeds, beside: Sequence[np.ndarray]) -> Feeds:
-    """The same inputs with zeros where another array of the shape is not finite, at every other place."""
-    made = {name: array.copy() for name, array in feeds.items()}
-    for array in made.values():
-        for other in beside:
-            if other.shape == array.shape:
-                array.reshape(-1)[np.flatnonzero(~np.isfinite(other))[::2]] = 0
-    return made
-
-
-def _spreads(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(shape, target) == target
-    except ValueError:
-        return False
 
 
 def _fits(number: float, dtype: np.dtype) -> bool:

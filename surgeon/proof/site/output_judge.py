@@ -6,9 +6,9 @@ import numpy as np
 from onnx import FunctionProto, ModelProto
 
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.value_strategies import absolute_error, begins_at_zero, has_absolute_error
 from surgeon.proof.judge.common_nodes import have_common_nodes
 from surgeon.proof.judge.exemptions import overflows, reach_fill
+from surgeon.proof.judge.kernel_errors import absolute_error, begins_at_zero, has_absolute_error
 from surgeon.proof.proof_case import ProofCase
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
@@ -19,10 +19,7 @@ from surgeon.runtime.sessions.oracle import Oracle
 
 
 class OutputJudge:
-    """Judges the outputs of one case.
-
-    terms: of the longest sum, at the sizes of the run.
-    """
+    """Judges the outputs of one case."""
 
     def __init__(
         self,
@@ -31,7 +28,7 @@ class OutputJudge:
         sensitivity: SensitivityProbe,
     ) -> None:
         self._case, self._oracle, self._sensitivity = case, oracle, sensitivity
-        self._ops, self.terms = case.ops, 1
+        self._ops = case.ops
         self._shared_error = have_common_nodes(case.models, has_absolute_error)
         self._sign_sensitive = frozenset[str]() if begins_at_zero(self._ops) else case.sign_sensitive
 
@@ -45,12 +42,14 @@ class OutputJudge:
         feeds: Feeds,
         overflowing: bool,
         may_lose: bool,
+        terms: int,
     ) -> TensorError | None:
         """The error of one output; None where the difference is exempt, see `surgeon.proof.judge.exemptions`.
 
         reference: gives the output of the reference, None without one; it is called only where the original does not
-        decide.  overflowing: the inputs are finite but large.  may_lose: products of such inputs may overflow.  The
-        sensitivity of the reference is measured only where it decides.
+        decide.  overflowing: the inputs are finite but large.  may_lose: products of such inputs may overflow.  terms:
+        of the longest sum, at the sizes of the run.  The sensitivity of the reference is measured only where it
+        decides.
         """
         options = self._case.options
         asked = JudgeSettings(
@@ -62,7 +61,7 @@ class OutputJudge:
             absolute_error=absolute_error(self._ops, original.shape, feeds),
             shared_error=self._shared_error,
             signed_zeros=name in self._sign_sensitive,
-            terms=self.terms,
+            terms=terms,
         )
         if (close := judge_close(name, original, rewritten, asked)) is not None:
             return close

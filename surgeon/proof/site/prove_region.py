@@ -14,7 +14,6 @@ from surgeon.proof.check_result import Outcome
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site.case_reduction import reduce_dims
 from surgeon.proof.site.proof_run import ProofRun
-from surgeon.proof.site.strategy_run import StrategyRun
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.numerics.array_comparison import tolerances_in_force
 from surgeon.runtime.quirks import IMPRECISE_BODIES
@@ -70,11 +69,6 @@ def _unlike_bodies(case: ProofCase) -> str | None:
     return "; ".join(notes) or None
 
 
-def _run_of(case: ProofCase) -> type[ProofRun]:
-    """What runs a case: strategies, or the schedule that they replace."""
-    return StrategyRun if case.options.engine == "new" else ProofRun
-
-
 def _found(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:
     """Run a region at reduced dims where possible, then once at its own; if that fails, only at its own.
 
@@ -94,7 +88,7 @@ def _found(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outc
                 return run, outcome, reason  # it runs again with the model's weights
             failed = failed or (run, Outcome.UNPROVED, limited)
         elif outcome is Outcome.PROVED:
-            once = _run_of(case)(case, note, once=True)
+            once = ProofRun(case, note, once=True)
             if once.outcome()[0] is Outcome.PROVED:
                 run.merge(once)
                 return run, outcome, reason
@@ -122,10 +116,10 @@ def _run(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcom
 
     A failure under ONNX Runtime is final.
     """
-    proof = _run_of(case)(case, note)
+    proof = ProofRun(case, note)
     outcome, reason = proof.outcome()
     if proof.is_refused and outcome is not Outcome.FAILED:
-        other = _run_of(case)(case, note, is_evaluated=True)
+        other = ProofRun(case, note, is_evaluated=True)
         found = other.outcome()
         if found[0] is not Outcome.UNPROVED:
             return other, *found

@@ -8,13 +8,15 @@ import numpy as np
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.literal_injection import LARGE_LITERAL, ROOMY_LITERAL, inject_into, literal_values
-from surgeon.proof.cases.value_strategies import MANY, region_traits
+from surgeon.proof.cases.literal_injection import LARGE_LITERAL, ROOMY_LITERAL, inject_into
+from surgeon.proof.cases.region_traits import region_traits
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.strategies.strategy import InputCase, Rows
 from surgeon.runtime.inputs.fill import Blank, Fill, Fills
 from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.role_fills import count_at_a_place, near_end, usual_values
+
+MANY = 1000  # rows from which sums of products of bytes exceed the integers of float32
 
 
 class CaseRegion:
@@ -93,19 +95,12 @@ class CaseRegion:
         most: the largest magnitude.
         """
         facts = self._facts
-        values = literal_values(
-            facts.constants,
-            facts.edges,
-            small=facts.small_constants,
-            most=min(most, LARGE_LITERAL if out_of_role else facts.largest_literal),
-            half=any(spec.half for spec in facts.specs),
-            ties=ties,
-        )
+        values = facts.literals(ties=ties, most=min(most, LARGE_LITERAL) if out_of_role else most)
 
         def make(blank: Blank, place: int) -> np.ndarray:
             usual = usual_values(blank).astype(blank.spec.dtype)
             return inject_into(
-                usual, blank.spec, values, blank.random, place=place, turn=number, ties=ties, out_of_role=out_of_role
+                usual, blank.spec, values, blank.random, place=place, number=number, ties=ties, out_of_role=out_of_role
             )
 
         return {
@@ -118,7 +113,7 @@ class CaseRegion:
 
     def literal_cases(self, *, out_of_role: bool = False) -> int:
         """About how many cases it takes until each input has held all literals."""
-        return self._facts.literal_turns(self.first, out_of_role=out_of_role)
+        return self._facts.literal_cases(self.first, out_of_role=out_of_role)
 
     def counts(self) -> Iterator[Mapping[str, np.ndarray]]:
         """Counts that are literals of the region, sizes of the run and longer ones, one at one place at a time."""
@@ -150,4 +145,4 @@ class CaseRegion:
     @property
     def numbers(self) -> Iterator[float]:
         """The scalars of both sides."""
-        yield from (float(number) for numbers in self._facts.constants.values() for number in numbers)
+        return self._facts.numbers

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from surgeon.proof.cases.literal_injection import MAX_LITERAL_VARIANTS
+from surgeon.proof.cases.literal_injection import MAX_LITERAL_CASES
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.strategy import InputCase, strategy
 from surgeon.runtime.inputs import float_fills as floats
@@ -222,7 +222,7 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
         yield region.case({name: _near(can_sum, 0, place) for place, name in enumerate(names)}, dims)
         yield region.case(dict.fromkeys(names, roles.mixed_integers(can_sum=can_sum)), dims)
         room = max(min(region.elements_of(name, dims) for name in names), 1)
-        for first in range(room, min(LENGTHS, room * MAX_LITERAL_VARIANTS), room):
+        for first in range(room, min(LENGTHS, room * MAX_LITERAL_CASES), room):
             yield region.case({name: _near(can_sum, first, place) for place, name in enumerate(names)}, dims)
     yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))
     wraps = (spec for spec in region.inputs if not can_sum or spec.dtype.itemsize == 1)

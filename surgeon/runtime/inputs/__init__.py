@@ -7,7 +7,6 @@ __all__ = [
     "fractional_values",
     "input_generator",
     "input_spec",
-    "mask_values",
     "role_fills",
     "string_values",
     "user_inputs",

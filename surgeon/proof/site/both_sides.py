@@ -1,0 +1,262 @@
+"""Both sides of a region while they are open: one set of inputs at a time, run and judged."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import onnx
+from onnx import FunctionProto
+
+from surgeon.proof.cases.case_inputs import CaseInputs
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.literal_injection import Feeds
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.judge.common_prefix import without_common_prefix
+from surgeon.proof.judge.exemptions import cannot_be_empty
+from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase, RegionModels
+from surgeon.proof.site.largest_tensor import dims_to_json, error_message
+from surgeon.proof.site.output_judge import OutputJudge
+from surgeon.proof.site.run_findings import RunFindings
+from surgeon.runtime.numerics.array_comparison import same_values
+from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.sessions.float64_reference import Float64Reference
+from surgeon.runtime.sessions.oracle import KERNEL_ORACLES, Oracle, open_evaluator, open_oracle
+from surgeon.runtime.sessions.ort_session import SessionError
+
+
+class InputFacts(NamedTuple):
+    """What the judgement of a run needs to know of its inputs."""
+
+    description: str
+    """What they hold, in words."""
+    kind: str = ""
+    """Their public kind; "" for usual ones."""
+    may_not_fit: bool = False
+    """Whether sizes that depend on them may contradict the stated shapes."""
+    may_overflow: bool = False
+    """Whether they are finite, but so large that results may overflow."""
+    may_lose: bool = False
+    """Whether products of them may overflow."""
+    has_denormals: bool = False
+    """Whether reciprocals of them overflow."""
+    is_usual: bool = False
+    """Whether they are usual ones, without numbers put into them."""
+
+    def in_brackets(self, feeds: Feeds) -> str:
+        """The inputs in brackets, for a message; with how to declare a difference that right rules have there too."""
+        shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
+        is_hinted = self.kind in ("non_finite", "extreme")
+        hint = f'; a rule that means this says differs={{"{self.kind}": "why"}}' if is_hinted else ""
+        return f" (inputs {self.description}, shapes {shapes}{hint})"
+
+
+class Decided(Exception):
+    """The outcome of a proof before all of its cases ran, with the reason."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome, self.reason = outcome, reason
+
+
+class BothSides:
+    """Both sides of a proof case.  A context manager, which has them open.
+
+    findings: what runs show is added to them.  note: receives each step before it, because it may end the process.
+    is_evaluated: only by onnx's ReferenceEvaluator.  Raises Decided where a side does not load, and InputsUnknown.
+    """
+
+    def __init__(
+        self, case: ProofCase, findings: RunFindings, note: Callable[[Any], None], *, is_evaluated: bool
+    ) -> None:
+        self.case, self._findings, self._note, self._is_evaluated = case, findings, note, is_evaluated
+        self._agreed = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except Decided:
+            sized = self.case.with_sizes()
+            if sized is self.case:
+                raise
+            self.case = sized  # onnx may infer wrong sizes where the models do not state them
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._reference is not None:
+            self._findings.reference = self._reference.name  # it may have changed to another engine
+        self._stack.close()
+
+    def _open(self) -> None:
+        """Open both sides without their common prefix."""
+        case, found = self.case, self._findings
+        with ExitStack() as stack:
+            sides, self._run_prefix, made = stack.enter_context(without_common_prefix(case.models, self._oracle))
+            self.inputs = CaseInputs(case)
+            self._first, self._second = self._opened(sides, stack)
+            found.oracle = self._second.name
+            found.independent = self._first.is_independent and self._second.is_independent
+            if self._first.name not in (self._second.name, *KERNEL_ORACLES):
+                found.oracle += f", the original under {self._first.name}"
+            self._reference = self._opened_reference(sides.before)
+            if self._reference is not None:
+                stack.enter_context(self._reference)
+            probe = SensitivityProbe(
+                sides.before,
+                case.bodies_before,
+                case.options.custom_ops,
+                self._reference,
+                first=self._first.run,
+                whole=self.inputs.plain | made,
+            )
+            self._judge = OutputJudge(case, self._oracle, stack.enter_context(probe))
+            self._stack = stack.pop_all()
+
+    def _opened(self, sides: RegionModels, stack: ExitStack) -> tuple[Oracle, Oracle]:
+        """What runs the original and what runs the replacement."""
+        self._noted(ORIGINAL, None)
+        try:
+            first = stack.enter_context(self._oracle(sides.before, self.case.bodies_before))
+        except SessionError as error:
+            why = f"nothing here runs the original nodes: {error.message.rstrip('.')}"
+            raise Decided(Outcome.UNPROVED, why) from error
+        self._noted(REPLACEMENT, None)
+        try:
+            return first, stack.enter_context(self._oracle(sides.after, self.case.bodies_after))
+        except SessionError as error:
+            message = error.message.rstrip(".")
+            if error.is_unsupported:
+                raise Decided(Outcome.UNPROVED, f"nothing here runs the replacement: {message}") from error
+            raise Decided(Outcome.FAILED, f"the replacement does not load: {message}") from error
+
+    def _oracle(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
+        return open_evaluator(model) if self._is_evaluated else open_oracle(model, self.case.options.custom_ops, bodies)
+
+    def _opened_reference(self, model: onnx.ModelProto) -> Float64Reference | None:
+        """The original in higher precision; None where nothing computes it."""
+        self._noted(REFERENCE, None)
+        try:
+            return Float64Reference(model, self.case.bodies_before, custom_ops=self.case.options.custom_ops)
+        except SessionError:
+            return None
+
+    def _noted(self, side: str, at: DimAssignment | None) -> None:
+        is_empty = at is not None and at.is_empty
+        self._note({"side": side, "agreed": self._agreed, "empty": is_empty, "at": dims_to_json(at)})
+
+    def original(self, feeds: Feeds, at: DimAssignment) -> Feeds | None:
+        """The outputs of the original; None where it rejects the inputs."""
+        self._noted(ORIGINAL, at)
+        try:
+            return self._first.run(self._run_prefix(dict(feeds)))
+        except SessionError:
+            return None
+
+    def outputs(self, feeds: Feeds, at: DimAssignment) -> tuple[Feeds, Feeds] | None:
+        """The outputs of the original and of the replacement, counted as a run; None where one rejects the inputs."""
+        self._noted(ORIGINAL, at)
+        try:
+            given = self._run_prefix(feeds)
+            original = self._first.run(given)
+            self._findings.runs += 1
+            self._noted(REPLACEMENT, at)
+            return original, self._second.run(given)
+        except SessionError:
+            return None
+
+    def agree(self) -> None:
+        """Count a run on which both sides agree."""
+        self._agreed += 1
+
+    def run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> str | None:
+        """Run one set of inputs and judge it; return why the replacement fails, None where it does not."""
+        failure = self._run(feeds, facts, at)
+        return failure and f"{failure}{facts.in_brackets(feeds)}"
+
+    def _run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> str | None:
+        found = self._findings
+        self._noted(ORIGINAL, at)
+        try:
+            feeds = self._run_prefix(feeds)
+            original = self._first.run(feeds)
+        except SessionError as error:
+            found.refusal = found.refusal or error_message(error, self.case, self.case.models.before, at)
+            return None
+        if (at.is_empty or facts.may_not_fit) and not self.case.is_of_source(original, at.size):
+            return None  # the rule may rely on the shapes that the source states, which x[:-0] does not have
+        if not found.runs:
+            again = self._first.run(feeds)
+            for name, answer in original.items():
+                if not same_values(answer, again[name]):
+                    raise Decided(Outcome.UNPROVED, self.case.differs_by_itself(name))
+        found.runs += 1
+        self._noted(REPLACEMENT, at)
+        try:
+            rewritten = self._second.run(feeds)
+        except SessionError as error:
+            return self._refused(error, original, at)
+        common = original.keys() & rewritten.keys()
+        is_broadcast = any(rewritten[name].shape != original[name].shape for name in common)
+        if is_broadcast and not self.case.is_of_source(original, at.size):
+            found.runs -= 1
+            return None  # broadcasting gives the original another shape than the source states: anything goes
+        return self._compare(feeds, original, rewritten, facts=facts, at=at)
+
+    def _refused(self, error: SessionError, original: Feeds, at: DimAssignment) -> str | None:
+        """Why it is a failure that the replacement does not run; None where kernels may differ in that."""
+        if error.is_unsupported:
+            why = error_message(error, self.case, self.case.models.after, at)
+            raise Decided(Outcome.UNPROVED, f"nothing here runs the replacement: {why}") from error
+        is_odd, fits = self._is_odd(error, at), self.case.is_of_source(original, at.size)
+        if is_odd and fits:
+            self._findings.unsupported_empty = self._findings.unsupported_empty or at.description or "0"
+        if is_odd or not fits:
+            return None  # some kernels reject inconsistent sizes and empty tensors, others do not
+        return f"the replacement does not run where the original does: {error.message.rstrip('.')}"
+
+    def _is_odd(self, error: SessionError, at: DimAssignment) -> bool:
+        """Whether a kernel may reject the run because a tensor is empty."""
+        return at.is_empty and not cannot_be_empty(self.case, at, error.node)
+
+    def _compare(
+        self, feeds: Feeds, original: Feeds, rewritten: Feeds, *, facts: InputFacts, at: DimAssignment
+    ) -> str | None:
+        """Compare all outputs of a run; return the first failure."""
+        found = self._findings
+        exact, terms = cache(partial(self._exact, feeds, at)), self.case.longest_sum(at.size)
+        for name, answer in original.items():
+            if name not in rewritten:
+                return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
+            if at.is_empty and not answer.size and not rewritten[name].size:
+                continue  # kernels differ in the shape of an empty tensor
+            error = self._judge.judge(
+                name,
+                answer,
+                rewritten[name],
+                reference=lambda name=name: exact().get(name),  # type: ignore[misc]
+                feeds=feeds,
+                # The reciprocal of a denormal overflows in the reference too: no dtype is wider than float64.
+                overflowing=facts.may_overflow or (facts.has_denormals and answer.dtype == np.float64),
+                may_lose=facts.may_lose,
+                terms=terms,
+            )
+            if error is None:
+                return None
+            found.summary.add(error, answer, found.reference, is_usual=facts.is_usual)
+            if not error.ok:
+                return f"{name!r} {error.why}"
+        self.agree()
+        return None
+
+    def _exact(self, feeds: Feeds, at: DimAssignment) -> Feeds:
+        """The outputs of the reference; empty where it does not run."""
+        self._noted(REFERENCE, at)
+        if self._reference is None:
+            return {}
+        try:
+            return self._reference.run(feeds)
+        except SessionError:
+            return {}  # compared with the original's own result

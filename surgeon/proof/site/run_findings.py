@@ -1,0 +1,76 @@
+"""What the runs of one proof case showed, and the outcome where none of them failed."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.check_result import Outcome
+from surgeon.proof.judge.error_summary import ErrorSummary
+from surgeon.proof.proof_case import ProofCase
+from surgeon.runtime.inputs.string_values import unmatched
+
+
+@dataclass(slots=True)
+class RunFindings:
+    """What the runs of one case showed."""
+
+    summary: ErrorSummary
+    """Errors of the outputs."""
+    runs: int = 0
+    """Sets of inputs compared."""
+    oracle: str = ""
+    """What ran the replacement, and the original if that differs."""
+    independent: bool = True
+    """Whether neither side ran by a rule's own pattern."""
+    reference: str = "the original's own result"
+    """What both sides are compared with."""
+    refusal: str = ""
+    """Why the original did not run on the first inputs that it refused."""
+    depends_on_weights: bool = False
+    """Whether the region fails only for other weights than the usual ones."""
+    is_informative: bool = False
+    """Whether some run was at sizes other than 1."""
+    unsupported_empty: str = ""
+    """Sizes, one of them 0, at which the original runs and the replacement does not."""
+    kinds: dict[str, None] = field(default_factory=dict)
+    """Strategies on whose inputs both sides agreed."""
+    assignments: list[DimAssignment] = field(default_factory=list)
+    """Sizes at which both sides agreed."""
+
+    @property
+    def sizes(self) -> Iterable[str]:
+        """The sizes at which both sides agreed, in words."""
+        return (assignment.description for assignment in self.assignments if assignment.by_symbol)
+
+    def agreement(self, case: ProofCase) -> tuple[Outcome, str]:
+        """The outcome where no run failed: unproved where the runs were not informative."""
+        if not self.runs and not self.refusal:
+            why = "its inputs are too large to make, or one of their dims is 0 whatever the others are"
+            return Outcome.UNPROVED, why
+        if not self.runs:
+            why = f"the original nodes run on no input made for them: {self.refusal}"
+            return Outcome.UNPROVED, f"{why}{case.cure}"
+        if not self.is_informative:
+            why = "the original nodes run where all free dims are 1, and at no other sizes tried"
+            return Outcome.UNPROVED, f"{why}{case.cure}"
+        if case.inputs and not self.summary.is_informative:
+            why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
+            return Outcome.UNPROVED, why
+        if doubt := unmatched(case.models.before) or self.summary.unproved_reason():
+            return Outcome.UNPROVED, doubt
+        notes = self.summary.loose_limit_note(), _scope_note(case.intended_differences, self.unsupported_empty)
+        return Outcome.PROVED, "; ".join(filter(None, notes))
+
+
+def _scope_note(intended: Collection[str], empty: str) -> str:
+    """What a proof does not cover, as a note; empty where there is nothing to note.
+
+    intended: kinds of inputs for which a rule differs on purpose.  empty: sizes, one of them 0, at which only the
+    original runs.
+    """
+    kinds = " and ".join(sorted(intended))
+    notes = (
+        f"for all inputs but {kinds}, where the rule differs on purpose" if kinds else "",
+        f"where a size is 0 ({empty}) the replacement does not run, and the original does" if empty else "",
+    )
+    return "; ".join(filter(None, notes))
