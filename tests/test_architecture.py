@@ -55,7 +55,7 @@ BUDGETS = {
     "ir": 2_500,
     "ops": 4_530,
     "patterns": 300,
-    "pipeline": 6_575,
+    "pipeline": 6_600,
     "precision": 5_620,
     "proof": 9_300,
     "rules": 11_400,

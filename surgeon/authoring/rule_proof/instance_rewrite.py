@@ -42,7 +42,8 @@ class InstanceRewrite:
     @property
     def mismatches(self) -> list[Mismatch]:
         """Matches that the rule leaves as they are; where there are none, where it nearly matched."""
-        return self.run.driver.refusals or self.run.driver.misses()
+        named = {rule.name for rule in self.run.settings.rules}
+        return self.run.driver.refusals or self.run.driver.misses(named)
 
     @cached_property
     def rewritten(self) -> onnx.ModelProto:

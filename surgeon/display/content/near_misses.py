@@ -12,14 +12,13 @@ from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.shapes.opsets.migration import newest_opset
 
-MANY = 8  # the most rules of one name that count as named by the user
 MAX_LINES = 5
-ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
+ALL = "--verbose has all"
 
 
 def near_miss_section(report: RewriteReport) -> Section:
     """The near misses by reason, a line for each rule that the user named and that did nothing, and the rest."""
-    named, idle, mismatches = named_rules(report), idle_rules(report), _ordered(report)
+    named, idle, mismatches = report.named, idle_rules(report), _ordered(report)
     near = {item: None for item in mismatches if item.near or (item.rule in named and _matches_fully(item))}
     has_hint = upgrade_hint(report) is not None
     shown = [item for item in near if not (has_hint and item.kind == "opset" and _matches_fully(item))]
@@ -27,10 +26,10 @@ def near_miss_section(report: RewriteReport) -> Section:
     for rule in report.counts:
         if rule in named and rule not in about and rule not in did:
             best = next((item for item in mismatches if item.rule == rule), None)
-            silent.append(f"{rule}: {NOWHERE}" if best is None else mismatch_text(best))
+            silent.append(f"{rule}: nothing in the model comes near" if best is None else mismatch_text(best))
             shown += [] if best is None else [best]
     if not near and idle and report.outcome == "unchanged":
-        silent.append(f"{len(idle):,} rules: {NOWHERE}")
+        silent.append(f"{len(idle):,} rules: nothing in the model matches")
     nearest, reported = grouped(item for item in shown if item in near), set(shown)
     rest = grouped(item for item in mismatches if item not in reported)
     others = Section("what else keeps rules from firing", [Items([_item(group) for group in rest])])
@@ -107,14 +106,9 @@ def fires_with_opset(report: RewriteReport) -> dict[int, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def named_rules(report: RewriteReport) -> frozenset[str]:
-    """The rules that the user named, by themselves or in a small set."""
-    return frozenset(rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules)
-
-
 def idle_rules(report: RewriteReport) -> frozenset[str]:
-    """Rules of large sets that did nothing."""
-    return frozenset(report.counts) - _fired_rules(report) - named_rules(report) - {*report.tails}
+    """Rules of groups and of large files that did nothing."""
+    return frozenset(report.counts) - _fired_rules(report) - report.named - {*report.tails}
 
 
 def _fired_rules(report: RewriteReport) -> frozenset[str]:

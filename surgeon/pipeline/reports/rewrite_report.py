@@ -10,12 +10,13 @@ from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 from surgeon.proof.check_result import CheckResult
 from surgeon.result_base import json_of
+from surgeon.rules.catalogue import groups
 from surgeon.rules.mismatches.mismatch import Mismatch
 
 if TYPE_CHECKING:
     from surgeon.proof.site_proof import SiteProof
 
-FEW = 8  # up to this number of rules, the text of a report also names those that fired nowhere
+FEW = 8  # up to this number of rules, a report also names those that fired nowhere
 MISS_KEYS = "rule node reason where matched total kind op change opset near others"
 """Fields of a mismatch in JSON."""
 
@@ -42,7 +43,7 @@ class RewriteReport(Report):
     rolled_back: list[Site] = field(default_factory=list)
     """Sites that were rolled back because they failed or were not proved."""
     misses: list[Mismatch] = field(default_factory=list)
-    """For each rule that found nothing or nearly matched, why."""
+    """Matches that were declined; for each rule that the user named, also why it found nothing or nearly matched."""
     nodes_before: int = 0
     """Nodes in all scopes of the source, without Constants."""
     nodes_after: int = 0
@@ -64,6 +65,12 @@ class RewriteReport(Report):
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
     next_steps: tuple[str, ...] = ()
     """What to do before the model runs on the target, such as sizes to give, one clause each."""
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The rules that the user named, by themselves or in a small file; a group names none of its rules."""
+        chosen = [rules for name, rules in self.selection.items() if len(rules) <= FEW and name not in groups()]
+        return frozenset().union(*chosen)
 
     @property
     def changed(self) -> bool:

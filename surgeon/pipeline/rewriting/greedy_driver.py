@@ -1,6 +1,6 @@
 """Applies rules to a graph until nothing changes, and logs the steps (greedy rewriting)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -221,15 +221,15 @@ class GreedyDriver:
                 rules[miss.rule] = rules.get(miss.rule, 0) + 1
         return dict(sorted(found.items()))
 
-    def misses(self) -> list[Mismatch]:
-        """For each rule, why it found nothing or where it nearly matched in the rewritten model.
+    def misses(self, named: Collection[str]) -> list[Mismatch]:
+        """Refusals, and for each of the named rules why it found nothing or where it nearly matched after the run.
 
         Nodes that the run inserted are left out: the user does not know them.
         """
         misses = [miss for miss in self.refusals if not miss.of_written or miss.opset]
         fired = {step.rule for step in self.log}
         history = OpHistory(self.index, self.log)
-        for rule in self.settings.rules:
+        for rule in (rule for rule in self.settings.rules if rule.name in named):
             found = near_misses(self.index, rule, self.settings.target, self.settings.ep, has_fired=rule.name in fired)
             found = [miss for miss in found if not miss.of_written]
             reported = {miss.node for miss in misses if miss.rule == rule.name}

@@ -48,7 +48,8 @@ class RuleClaims:
         report.sites, report.nodes_after = run.sites, run.index.count_nodes()
         report.constants = report.constants[0], run.index.count_constants()
         report.next_steps = (*next_steps(report.target, run.index), *self._undeclared)
-        report.misses = list(remaining_near_misses(report.rolled_back, run.driver.misses(), run.replay.refused))
+        misses = run.driver.misses(report.named)
+        report.misses = list(remaining_near_misses(report.rolled_back, misses, run.replay.refused))
 
     def first(self, draft: ModelDraft) -> Claim:
         """The claim of all sites, but for those that would change what other nodes compute."""
