@@ -7,18 +7,19 @@ on demand.  Checks of a target belong to higher packages: `surgeon.targets.targe
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from surgeon.entry_points import TARGETS, entry_points
-from surgeon.errors import UsageError
+from surgeon.errors import SurgeonError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
-    from onnx import NodeProto
+    from onnx import ModelProto, NodeProto
 
 ANY_KIND = "any"  # the kind of form that suits every target, since it only removes nodes
 DECOMPOSED = "decomposed"
@@ -42,6 +43,28 @@ class OpSet(Protocol):
 
     def learn(self, node: "NodeProto", opset: int, known: dict[str, int | None]) -> None:
         """Add the inferred dtypes of the outputs to `known`, `TensorProto.DataType` by tensor."""
+        ...
+
+
+class RuntimeMissing(SurgeonError):
+    """The runtime of a target cannot run here.  The message is a clause that says why."""
+
+
+class TargetRuntime(Protocol):
+    """What runs replacements in proofs for a target: a value that can go to another process."""
+
+    @property
+    def title(self) -> str:
+        """Its name in sentences, with its version."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """The dtype in which it computes floats of more digits; empty where it computes each in its dtype."""
+        ...
+
+    def open(self, model: "ModelProto") -> Any:
+        """A session of a model (`surgeon.runtime.sessions.model_session.ModelSession`).  Raises SessionError."""
         ...
 
 
@@ -124,6 +147,9 @@ class BaseTarget:
     """Whether it can load custom op libraries."""
     reads: "Callable[[NodeProto], bool] | None" = None
     """Whether it supports the op of a node; None: its kernels decide."""
+    proof_runtime: "Callable[[str | None, Sequence[Path | str], float], TargetRuntime | None] | None" = None
+    """Finds what runs replacements in proofs, from `--ep`, custom ops and seconds for a run; it returns None for ONNX
+    Runtime's CPU provider, and raises RuntimeMissing with the reason where its runtime is not here.  None: none."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for kinds of forms or providers that are not tuples."""

@@ -681,11 +681,11 @@ def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "(float[3, 3] x) => (float y) { y = Det(x) }"
     onnx.save(onnx.parser.parse_model(at(13, body)), "in.onnx")
 
-    def none(*_: object) -> dict[str, str]:
-        return {"why": "there is no driver"}
+    def none(_: str) -> str:
+        return "there is no driver"
 
     with monkeypatch.context() as patched, recorded() as made:
-        patched.setattr("surgeon.runtime.tensorrt.isolated_engine._asked", none)
+        patched.setattr("surgeon.runtime.tensorrt.isolated_engine._gpu_missing", none)
         said = run("compare", "in.onnx", "in.onnx", "--with", "tensorrt")
     (printed,) = made["surgeon.runtime.tensorrt.isolated_engine.require_runtime"]
     assert printed in said.output

@@ -17,6 +17,7 @@ from surgeon.ops.traits.trait_lookup import node_traits, op_of, random_among, sh
 from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
+from surgeon.target_registry import TargetRuntime
 
 Shape = tuple[Size, ...]
 
@@ -47,6 +48,8 @@ class ProofOptions:
     """Proofs that run at once; 0 for one per core, at most four."""
     cache: bool = True
     """Whether proofs of earlier runs count, and new ones are stored."""
+    runtime: TargetRuntime | None = None
+    """What runs replacements for the target; None for ONNX Runtime on the CPU, as for the original nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ class ProofCase:
     """Outputs of whose zeros a consumer reads the sign."""
     stated_shapes: Mapping[str, Shape] = field(default_factory=dict)
     """The shapes that the source has for the outputs, by name."""
+    output_dtypes: Mapping[str, int] = field(default_factory=dict)
+    """The known dtypes of the outputs (as `TensorProto.DataType`), by name."""
     replacement_only: frozenset[str] = frozenset()
     """Constants that the original nodes do not read themselves."""
     literals: frozenset[int] = frozenset()

@@ -17,7 +17,10 @@ class CannotSlice(SurgeonError):
 class SiteProof(JsonRecord):
     """The outcome for one region.  Its fields are the keys of the report, so they are many."""
 
-    JSON = "outcome reason oracle independent reference errors runs kinds sizes tolerance seconds remembered?"
+    JSON = (
+        "outcome reason oracle not_on_target? independent reference errors runs kinds sizes tolerance seconds "
+        "remembered?"
+    )
 
     outcome: Outcome
     """Proved, failed or unproved."""
@@ -25,6 +28,8 @@ class SiteProof(JsonRecord):
     """A clause where the outcome is not plainly proved; else ""."""
     oracle: str = ""
     """What computed the replacement."""
+    not_on_target: str = ""
+    """Why the target's runtime, which is here, did not run the replacement on all inputs, as a clause."""
     independent: bool = True
     """Whether that was more than the rule's own pattern."""
     reference: str = ""

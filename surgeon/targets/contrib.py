@@ -2,5 +2,13 @@
 
 from surgeon.target_registry import ANY_KIND, BaseTarget
 from surgeon.targets.ort import CPU
+from surgeon.targets.ort import TARGET as ORT
 
-TARGET = BaseTarget("contrib", "ONNX Runtime", writes=("ort", ANY_KIND), runs=("ort",), providers=(CPU,))
+TARGET = BaseTarget(
+    "contrib",
+    "ONNX Runtime",
+    writes=("ort", ANY_KIND),
+    runs=("ort",),
+    providers=(CPU,),
+    proof_runtime=ORT.proof_runtime,
+)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from surgeon.target_registry import ANY_KIND, is_standard
+from surgeon.targets.ort import TARGET as ORT
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
@@ -25,4 +26,5 @@ TARGET = Target(
     wants_shapes=True,
     check_header=_check_header,
     reads=is_standard,
+    proof_runtime=ORT.proof_runtime,
 )

@@ -9,9 +9,12 @@ from surgeon.target_registry import ANY_KIND, Provider
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from onnx import ModelProto
 
     from surgeon.file.model import Model
+    from surgeon.target_registry import TargetRuntime
     from surgeon.targets.lint.finding import Diagnostic, DiagnosticCollector
     from surgeon.targets.op_limits import Limit
 
@@ -43,6 +46,12 @@ def _check_header(model: "ModelProto", found: "DiagnosticCollector") -> None:
     check_with_runtime(model, found)
 
 
+def _proof_runtime(ep: str | None, libraries: "Sequence[Path | str]", run_time: float) -> "TargetRuntime | None":
+    from surgeon.runtime.sessions.provider_runtime import find_provider
+
+    return find_provider(ep, libraries, run_time)
+
+
 def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Diagnostic | None":
     from surgeon.targets.lint.ort_load import load_error
 
@@ -60,4 +69,5 @@ TARGET = Target(
     knows_imports=True,
     check_header=_check_header,
     load=_load,
+    proof_runtime=_proof_runtime,
 )

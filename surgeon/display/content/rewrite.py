@@ -36,6 +36,7 @@ from surgeon.display.registry import reports
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_engine
 from surgeon.text import and_more, format_count, join_first, of_the_limit
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def outcome_words(report: RewriteReport) -> str:
         shared = [site for site in sites if site.is_shared]
         others = [site for site in sites if not site.is_shared]
         words += [_counted(found, what) for found, what in ((others, "site"), (shared, "shared initializer")) if found]
+        words += engine_words(report)
     if check is not None:
         model = "the model without them" if report.rolled_back else "whole model"
         words.append(f"{model} {compared_text(check)}")
@@ -191,6 +193,19 @@ def _counted(sites: Sequence[Site], what: str) -> str:
     others = f", {before if before < count else 'all'} of them before on this machine" if before else ""
     others += "".join(f", {number:,} {other}" for other, number in more)
     return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
+
+
+def engine_words(report: RewriteReport) -> list[str]:
+    """Which engines ran replacements of proved sites in place of the target's runtime, and why it did not."""
+    proofs = [site.proof for site in report.sites if site.proof is not None and site.outcome == "proved"]
+    ran = [(proof, replacement_engine(proof.oracle)) for proof in proofs if proof.runs]
+    engines = (report.runtime,) if report.runtime else () if report.not_on_target else KERNEL_ENGINES
+    others = [(proof, engine) for proof, engine in ran if proof.not_on_target or engine not in engines]
+    whole = f"the replacement{'s' * (len(ran) != 1)}"
+    counts = Counter(engine for _, engine in others)
+    reasons = dict.fromkeys(filter(None, (report.not_on_target, *(proof.not_on_target for proof, _ in others))))
+    why = f", as {next(iter(reasons))}" if reasons else ""
+    return [f"{engine} ran {whole if n == len(ran) else f'{n:,} of {whole}'}{why}" for engine, n in counts.items()]
 
 
 def proof_words(report: RewriteReport) -> Iterator[str]:

@@ -20,12 +20,13 @@ from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, describe_oracles, tolerances
+from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, tolerances
 from surgeon.proof.model.exposed_outputs import exposing, produced_tensors
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.model.trial import Trial
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.user_inputs import InputSet, read_inputs
+from surgeon.runtime.sessions.engine_names import both_engines
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -84,7 +85,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
             reason = f"{detail[0].upper()}{detail[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
-        oracle = describe_oracles(trials.notes.oracle, trials.answered_by) if found.oracle else ""
+        oracle = both_engines(trials.answered_by, trials.notes.oracle) if found.oracle else ""
         return replace(found, oracle=oracle)
 
 

@@ -63,6 +63,10 @@ class RewriteReport(Report):
     """
     dims: dict[str, int] = field(default_factory=dict)
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
+    runtime: str = ""
+    """What runs replacements in proofs, with its version, where that is not ONNX Runtime on the CPU."""
+    not_on_target: str = ""
+    """Why the target's runtime ran no replacement in proofs, as a clause; empty if it did."""
     next_steps: tuple[str, ...] = ()
     """What to do before the model runs on the target, such as sizes to give, one clause each."""
 
@@ -158,7 +162,7 @@ class RewriteReport(Report):
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
             "misses": [json_of(miss, MISS_KEYS) for miss in self.misses],
-            **json_of(self, "proofs remembered check written seconds"),
+            **json_of(self, "runtime? not_on_target? proofs remembered check written seconds"),
         }
 
     def __repr__(self) -> str:

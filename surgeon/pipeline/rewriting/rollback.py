@@ -75,13 +75,15 @@ class RuleClaims:
         if all(site.proof is not None for site in self.run.sites):
             return None
         # Not at the top: a run without proofs does not import it.
+        from surgeon.pipeline.rewriting.proof_runtime import find_runtime
         from surgeon.pipeline.rewriting.site_regions import prove_sites
 
         if not self._is_announced:
             self._is_announced = True
             self._report_phase("prove")
         with self.checks.timer.phase("prove"):
-            prove_sites(self.run, before.runnable, self.checks.options)
+            options = self.checks.options
+            prove_sites(self.run, before.runnable, options, find_runtime(self.report, options))
         self._report_undeclared()
         failed = [site for site in self.run.sites if site.outcome == "failed"]
         unproved = [site for site in self.run.sites if site.outcome == "unproved" and self.checks.require_proof]

@@ -35,6 +35,7 @@ from surgeon.rules.rule import Rule, describe_rule_error
 from surgeon.runtime.function_inlining import PRIVATE_DOMAIN
 from surgeon.runtime.implementations.implementation import export_registry
 from surgeon.shapes.constraints.input_dims import require_dims
+from surgeon.target_registry import TargetRuntime
 
 DataKey = Callable[[Scope, Sequence[str]], Hashable | None]
 """Key of the data that a site reads; None if a proof may depend on more than that (`SiteProver.plain`)."""
@@ -140,11 +141,13 @@ def _is_plain(match: Match) -> bool:
     return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
 
 
-def prove_sites(run: RuleRun, original: Callable[[], OutputModel], options: CheckOptions) -> None:
+def prove_sites(
+    run: RuleRun, original: Callable[[], OutputModel], options: CheckOptions, runtime: TargetRuntime | None = None
+) -> None:
     """Prove each unproved site of a run by itself, and attach the proofs.
 
     A site gets no proof if the rollback of a failed site would invalidate it.  original: returns the model before the
-    rules, by its full path if it is a file.
+    rules, by its full path if it is a file.  runtime: runs replacements for the target; None for ONNX Runtime.
     """
     require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
@@ -159,6 +162,7 @@ def prove_sites(run: RuleRun, original: Callable[[], OutputModel], options: Chec
         proof_time=options.proof_time,
         jobs=options.jobs or 0,
         cache=options.cache,
+        runtime=runtime,
     )
     check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.settings.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}

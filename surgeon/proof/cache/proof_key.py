@@ -33,6 +33,7 @@ _NAMES = defaultdict[str, tuple[str, ...]](
         "always_empty",
         "sign_sensitive",
         "stated_shapes",
+        "output_dtypes",
         "replacement_only",
     ),
     CaseInput=("name",),
@@ -91,10 +92,12 @@ def _numbers(case: ProofCase) -> list[str]:
 def proof_key(case: ProofCase) -> str | None:
     """A key that is equal for cases of equal regions, whatever their tensors are called.
 
-    None where the proof depends on users' implementations, which a key cannot describe.
+    None where the proof depends on users' implementations or on another device, which a key cannot describe.
     """
     sides, own = case.models, available()
-    if case.options.custom_ops or holds_any(sides.before, own) or holds_any(sides.after, own):
+    if case.options.custom_ops or case.options.runtime is not None:
+        return None
+    if holds_any(sides.before, own) or holds_any(sides.after, own):
         return None
     canonical = _Canonical((sides.before, sides.after))
     return blake2b(repr(canonical.anonymous(case)).encode(), digest_size=24).hexdigest()

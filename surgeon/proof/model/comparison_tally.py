@@ -247,11 +247,6 @@ def _endless_error(name: str, dtype: str) -> OutputError:
     return OutputError(name, dtype, max_abs=np.inf, max_rel=np.inf, allowed=0.0, scale=0.0, ok=False)
 
 
-def describe_oracles(first: str, second: str) -> str:
-    """What ran two models.  second: empty where the other did not run."""
-    return first if second in ("", first) else f"{second}, the original under {first}"
-
-
 def tolerances(
     original: ModelProto, options: CheckOptions, other: ModelProto | None = None
 ) -> tuple[float | None, float | None]:

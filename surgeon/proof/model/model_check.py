@@ -13,11 +13,12 @@ from onnx import ModelProto
 from surgeon.ops.traits.trait_lookup import random_among
 from surgeon.proof.check_options import CheckOptions, require_options, resolve_options
 from surgeon.proof.check_result import CheckResult, LayerComparison, Outcome
-from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, describe_oracles, tolerances
+from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, tolerances
 from surgeon.proof.model.layer_comparison import compare_layers
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.model.trial import Trial
 from surgeon.runtime.inputs.user_inputs import read_inputs
+from surgeon.runtime.sessions.engine_names import both_engines
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -101,7 +102,7 @@ class ModelCheck:
             if (self._layers if layers is None else layers) and refusal is None:
                 compared = self._compare_layers(rewritten, tally.most_informative)
         found = build_check_result(outcome, reason, tally, started=started, asked=(self._rtol, self._atol))
-        oracle = describe_oracles(self._trials.notes.oracle, self._oracle) if found.runs else ""
+        oracle = both_engines(self._oracle, self._trials.notes.oracle) if found.runs else ""
         return replace(found, layers=compared, oracle=oracle)
 
     def _answer(self, rewritten: Path | ModelProto, tally: ComparisonTally) -> tuple[Outcome, str] | None:

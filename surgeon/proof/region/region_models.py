@@ -282,6 +282,7 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
         always_empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
         sign_sensitive=cut.region.sign_sensitive_outputs,
         stated_shapes={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
+        output_dtypes=dict(_output_dtypes(cut)),
         replacement_only=frozenset(_added(cut)),
         literals=region_literals(cut),
         value_literals=value_literals(cut),
@@ -295,6 +296,14 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
         slack=cut.region.intended_error,
         intended_differences=cut.region.intended_differences,
     )
+
+
+def _output_dtypes(cut: RegionSlice) -> Iterator[tuple[str, int]]:
+    """The outputs whose dtype the source knows."""
+    scope = cut.origin.scope(cut.region.scope)
+    for name, _ in cut.region.outputs:
+        if (dtype := cut.shapes.dtype(scope, name)) is not None:
+            yield name, dtype
 
 
 def _costs(cut: RegionSlice) -> Iterator[CostTerm]:

@@ -19,10 +19,12 @@ from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase
 from surgeon.proof.site.largest_tensor import dims_to_json, error_message
 from surgeon.proof.site.output_judge import OutputJudge
 from surgeon.proof.site.run_findings import RunFindings
+from surgeon.proof.site.target_replacement import TargetArithmetic, TargetReplacement, open_replacement
 from surgeon.runtime.numerics.array_comparison import same_values
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, both_engines
 from surgeon.runtime.sessions.float64_reference import Float64Reference
-from surgeon.runtime.sessions.oracle import KERNEL_ORACLES, Oracle, open_evaluator, open_oracle
+from surgeon.runtime.sessions.oracle import Oracle, open_evaluator, open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
 
@@ -86,21 +88,19 @@ class BothSides:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._note_engines()
         if self._reference is not None:
-            self._findings.reference = self._reference.name  # it may have changed to another engine
+            self._findings.reference = self._reference.name  # these may have changed to other engines
         self._stack.close()
 
     def _open(self) -> None:
         """Open both sides without their common prefix."""
-        case, found = self.case, self._findings
+        case = self.case
         with ExitStack() as stack:
             sides, self._run_prefix, made = stack.enter_context(without_common_prefix(case.models, self._oracle))
             self.inputs = CaseInputs(case)
             self._first, self._second = self._opened(sides, stack)
-            found.oracle = self._second.name
-            found.independent = self._first.is_independent and self._second.is_independent
-            if self._first.name not in (self._second.name, *KERNEL_ORACLES):
-                found.oracle += f", the original under {self._first.name}"
+            self._note_engines()
             self._reference = self._opened_reference(sides.before)
             if self._reference is not None:
                 stack.enter_context(self._reference)
@@ -112,7 +112,8 @@ class BothSides:
                 first=self._first.run,
                 whole=self.inputs.plain | made,
             )
-            self._judge = OutputJudge(case, self._oracle, stack.enter_context(probe))
+            arithmetic = TargetArithmetic(self._second, case.options.runtime)
+            self._judge = OutputJudge(case, self._oracle, stack.enter_context(probe), arithmetic)
             self._stack = stack.pop_all()
 
     def _opened(self, sides: RegionModels, stack: ExitStack) -> tuple[Oracle, Oracle]:
@@ -125,7 +126,7 @@ class BothSides:
             raise Decided(Outcome.UNPROVED, why) from error
         self._noted(REPLACEMENT, None)
         try:
-            return first, stack.enter_context(self._oracle(sides.after, self.case.bodies_after))
+            return first, stack.enter_context(self._replacement(sides))
         except SessionError as error:
             message = error.message.rstrip(".")
             if error.is_unsupported:
@@ -134,6 +135,21 @@ class BothSides:
 
     def _oracle(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(model) if self._is_evaluated else open_oracle(model, self.case.options.custom_ops, bodies)
+
+    def _replacement(self, sides: RegionModels) -> Oracle:
+        """What runs the replacement."""
+
+        def elsewhere() -> Oracle:
+            return self._oracle(sides.after, self.case.bodies_after)
+
+        return elsewhere() if self._is_evaluated else open_replacement(self.case, sides, elsewhere)
+
+    def _note_engines(self) -> None:
+        """Note what runs both sides."""
+        found, first, second = self._findings, self._first, self._second
+        found.oracle = both_engines(second.name, "" if first.name in KERNEL_ENGINES else first.name)
+        found.independent = first.is_independent and second.is_independent
+        found.not_on_target = second.refusal if isinstance(second, TargetReplacement) else ""
 
     def _opened_reference(self, model: onnx.ModelProto) -> Float64Reference | None:
         """The original in higher precision; None where nothing computes it."""

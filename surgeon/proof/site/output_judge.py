@@ -10,6 +10,7 @@ from surgeon.proof.judge.common_nodes import have_common_nodes
 from surgeon.proof.judge.exemptions import overflows, reach_fill
 from surgeon.proof.judge.kernel_errors import absolute_error, begins_at_zero, has_absolute_error
 from surgeon.proof.proof_case import ProofCase
+from surgeon.proof.site.target_replacement import TargetArithmetic
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
 from surgeon.runtime.numerics.sensitivity import Sensitivity
@@ -26,10 +27,11 @@ class OutputJudge:
         case: ProofCase,
         oracle: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle],
         sensitivity: SensitivityProbe,
+        arithmetic: TargetArithmetic,
     ) -> None:
-        self._case, self._oracle, self._sensitivity = case, oracle, sensitivity
+        self._case, self._oracle, self._sensitivity, self._arithmetic = case, oracle, sensitivity, arithmetic
         self._ops = case.ops
-        self._shared_error = have_common_nodes(case.models, has_absolute_error)
+        self._shared_error = have_common_nodes(case.models, has_absolute_error) and not arithmetic.is_other
         self._sign_sensitive = frozenset[str]() if begins_at_zero(self._ops) else case.sign_sensitive
 
     def judge(
@@ -62,6 +64,7 @@ class OutputJudge:
             shared_error=self._shared_error,
             signed_zeros=name in self._sign_sensitive,
             terms=terms,
+            precision=self._arithmetic.precision,
         )
         if (close := judge_close(name, original, rewritten, asked)) is not None:
             return close
@@ -76,4 +79,11 @@ class OutputJudge:
             if found.ok or overflows(self._case, feeds, self._oracle):
                 return found if found.ok else None
         found = self._sensitivity.judge(judged, name, answer, dtype=original.dtype, feeds=feeds)
-        return None if not found.ok and reach_fill(self._case, feeds, self._oracle) else found
+        if found.ok or not self._is_exempt(name, rewritten, feeds, asked):
+            return found
+        return None
+
+    def _is_exempt(self, name: str, rewritten: np.ndarray, feeds: Feeds, asked: JudgeSettings) -> bool:
+        """Whether a difference does not count."""
+        by_target = self._arithmetic.explains(name, rewritten, feeds, asked)
+        return by_target or reach_fill(self._case, feeds, self._oracle)

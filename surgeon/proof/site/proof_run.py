@@ -24,7 +24,7 @@ from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strat
 from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.float_fills import SPECIAL
 from surgeon.runtime.inputs.input_generator import InputsUnknown
-from surgeon.runtime.sessions.oracle import KERNEL_ORACLES
+from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES
 from surgeon.shapes.algebra.size_expressions import symbols
 
 VALUE_STRATEGIES = [
@@ -58,7 +58,7 @@ class ProofRun:
     def is_refused(self) -> bool:
         """Whether ONNX Runtime loads both sides, but runs the original at no informative sizes."""
         found = self.findings
-        return bool(found.refusal) and not found.is_informative and found.oracle in KERNEL_ORACLES
+        return bool(found.refusal) and not found.is_informative and found.oracle in KERNEL_ENGINES
 
     def merge(self, other: "ProofRun") -> None:
         """Add the runs and the worst errors of another run of the same region."""

@@ -39,6 +39,7 @@ def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) ->
         outcome=outcome,
         reason=reason,
         oracle=found.oracle,
+        not_on_target=found.not_on_target,
         independent=found.independent,
         reference=found.reference,
         errors=tuple(found.summary.worst.values()),

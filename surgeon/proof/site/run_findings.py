@@ -20,6 +20,8 @@ class RunFindings:
     """Sets of inputs compared."""
     oracle: str = ""
     """What ran the replacement, and the original if that differs."""
+    not_on_target: str = ""
+    """Why the target's runtime did not run the replacement on all inputs."""
     independent: bool = True
     """Whether neither side ran by a rule's own pattern."""
     reference: str = "the original's own result"

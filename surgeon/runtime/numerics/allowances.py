@@ -13,7 +13,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.numerics.array_comparison import name_of_dtype, tolerance
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, name_of_dtype, tolerance
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 
@@ -66,6 +66,8 @@ class JudgeSettings:
     """Whether both results come from the same kernels, so that their absolute errors cancel."""
     signed_zeros: bool = False
     """Whether 0 and -0 differ."""
+    precision: str = ""
+    """The dtype in which floats of more digits were computed; empty where each was computed in its dtype."""
 
     @property
     def is_own(self) -> bool:
@@ -75,12 +77,24 @@ class JudgeSettings:
     @property
     def tolerance(self) -> tuple[float, float]:
         """The relative and the absolute tolerance in force."""
-        return tolerance(name_of_dtype(self.dtype), self.rtol, self.atol)
+        return tolerance(name_of_dtype(self.rounding), self.rtol, self.atol)
+
+    @property
+    def rounding(self) -> np.dtype:
+        """The dtype whose rounding the results have."""
+        if not self.precision or name_of_dtype(self.dtype) not in TOLERANCES:
+            return self.dtype
+        return max(self.dtype, np.dtype(self.precision), key=_unit)
+
+    @property
+    def units(self) -> float:
+        """Units in the last place of `dtype` in one of `rounding`."""
+        return _unit(self.rounding) / _unit(self.dtype)
 
     @property
     def reason(self) -> str:
         """Why a result may differ by the tolerance in force, as a clause."""
-        return "the tolerance was given" if self.is_own else f"{name_of_dtype(self.dtype)} rounds"
+        return "the tolerance was given" if self.is_own else f"{name_of_dtype(self.rounding)} rounds"
 
     @property
     def sum_ulps(self) -> float:
@@ -91,6 +105,10 @@ class JudgeSettings:
         float32.
         """
         return math.sqrt(self.terms) if self.dtype.itemsize >= 4 else 0.0
+
+
+def _unit(dtype: np.dtype) -> float:
+    return float(ml_dtypes.finfo(dtype).eps)
 
 
 class Compared(NamedTuple):
@@ -147,7 +165,7 @@ def _conditioned(of: Compared, asked: JudgeSettings) -> np.ndarray:
     """The same part of the scale of the terms: where terms cancel, the result is small beside them."""
     if asked.is_own:
         return np.zeros(of.classes.scale.shape)
-    terms = of.classes.largest_of(of.moved.smooth) / float(ml_dtypes.finfo(asked.dtype).eps)
+    terms = of.classes.largest_of(of.moved.smooth) / _unit(asked.rounding)
     return np.asarray(asked.tolerance[0] * np.minimum(of.classes.usual, terms))
 
 
@@ -160,7 +178,7 @@ def allowed_rounding(classes: MagnitudeClasses, asked: JudgeSettings) -> Allowan
     if asked.is_own:
         given = np.full(classes.scale.shape, absolute + relative * classes.largest)
         return Allowance(classes.spread(given), asked.reason)
-    limits = ml_dtypes.finfo(asked.dtype)
+    limits = ml_dtypes.finfo(asked.rounding)
     rounding = ROUNDING_FACTOR * float(limits.eps) * classes.usual
     size = np.maximum(relative * classes.scale, rounding) + _below_normal(limits)
     return Allowance(classes.spread(size), asked.reason)
@@ -168,7 +186,7 @@ def allowed_rounding(classes: MagnitudeClasses, asked: JudgeSettings) -> Allowan
 
 def kernel_error(asked: JudgeSettings) -> np.ndarray:
     """The absolute error that kernels may have, for all elements or for each."""
-    unit = max(asked.tolerance[1], float(ml_dtypes.finfo(asked.dtype).eps))
+    unit = max(asked.tolerance[1], _unit(asked.rounding))
     return np.asarray(ROUNDING_FACTOR * unit * np.asarray(asked.absolute_error, np.float64)).ravel()
 
 

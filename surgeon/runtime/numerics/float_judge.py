@@ -60,7 +60,8 @@ class FloatJudge:
         self.classes = MagnitudeClasses(self.magnitude.astype(np.float64, copy=False), finite)
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
-        flat = Sensitivity(*map(self._flat, (moved.smooth, moved.jumps, moved.inputs)))
+        by_units = asked.units * moved.smooth, moved.jumps, asked.units * moved.inputs
+        flat = Sensitivity(*map(self._flat, by_units))
         compared = Compared(self.classes, self.gap_a, countable=self._countable(), moved=flat)
         rounding = rounding_by_class(compared, asked)
         fixed = tuple(fixed_allowances(compared, asked))

@@ -22,16 +22,14 @@ from surgeon.runtime.function_inlining import attach_function_bodies, node_label
 from surgeon.runtime.implementations.implementation import Implementation
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
 from surgeon.runtime.quirks import IMPRECISE_BODIES
+from surgeon.runtime.sessions.engine_names import NODE_BY_NODE
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from surgeon.runtime.sessions.unknown_ops import unknown_ops, unknown_ops_hint
 
-ONNX_RUNTIME = OrtSession.name
-NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
 OWN_PATTERN = "the rule's own pattern under ONNX Runtime"
-KERNEL_ORACLES = (ONNX_RUNTIME, NODE_BY_NODE)
 EVALUATOR = "onnx's ReferenceEvaluator"
 WITH_FORMULA = "onnx's ReferenceEvaluator, with surgeon's own formula of {}"
 OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"

@@ -20,10 +20,13 @@ from google.protobuf.message import EncodeError
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.io.path_encoding import in_utf8
 from surgeon.runtime.implementations.implementation import is_python, load
+from surgeon.runtime.sessions.engine_names import ONNX_RUNTIME
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
+_CPU = "CPUExecutionProvider"
+_EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}  # settings by which products of float32 keep their digits
 # Types that numpy knows only through ml_dtypes: ORT takes and returns them only as OrtValue.
 _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
@@ -102,15 +105,16 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
 
 
 class OrtSession:
-    """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
+    """One model under ONNX Runtime, on the CPU by default.  A context manager; leaving it frees the model.
 
     `model` is a path (external data are next to it) or a ModelProto that holds its weights.  Of `custom_ops`, only
     shared libraries count.  `exact`: products of uint8 by int8 in a ModelProto are exact, even if this processor's
     kernels saturate.  `only_loads`: it will not run, so weights are not repacked for kernels.  `folder`: where data
-    files of a ModelProto are.  Raises SessionError when ORT does not load it.
+    files of a ModelProto are.  `provider`: by ORT's name, and without TF32.  Raises SessionError when ORT does not load
+    it, and when the provider does not work on this machine.
     """
 
-    name = "ONNX Runtime"
+    name = ONNX_RUNTIME
     is_independent = True
 
     def __init__(
@@ -122,6 +126,7 @@ class OrtSession:
         exact: bool = True,
         only_loads: bool = False,
         folder: pathlib.Path | None = None,
+        provider: str = _CPU,
     ) -> None:
         import onnxruntime
 
@@ -138,7 +143,9 @@ class OrtSession:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", _in_utf8(folder))
         if exact and isinstance(model, onnx.ModelProto) and has_uint8_int8_products(model) and int8_sums_saturate():
             model = with_uint8_factors(model)
-        self._open(model, custom_ops, options, "CPUExecutionProvider")
+        self._open(model, custom_ops, options, provider, settings=_EXACT.get(provider))
+        if provider not in self._session.get_providers():
+            raise SessionError(_not_working(provider), is_unsupported=True)
 
     def _open(
         self,
@@ -146,8 +153,9 @@ class OrtSession:
         custom_ops: Sequence[pathlib.Path | str],
         options: Any,
         provider: str,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Load the model with these options; raises SessionError."""
+        """Load the model with these options, and settings of the provider; raises SessionError."""
         import onnxruntime
 
         options.log_severity_level = _QUIET
@@ -161,7 +169,8 @@ class OrtSession:
                 # a bare name would be searched only on the loader's path
                 options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
             source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
-            self._session: Any = onnxruntime.InferenceSession(source, options, providers=[provider])
+            chosen = [(provider, dict(settings or {}))]
+            self._session: Any = onnxruntime.InferenceSession(source, options, providers=chosen)
         except self._refusals as error:
             raise _refused(error) from error
         self.inputs: tuple[str, ...] = tuple(port.name for port in self._session.get_inputs())
@@ -226,7 +235,7 @@ class TimedSession(OrtSession):
         custom_ops: Sequence[pathlib.Path | str] = (),
         *,
         threads: int = 0,
-        provider: str = "CPUExecutionProvider",
+        provider: str = _CPU,
     ) -> None:
         import onnxruntime
 
@@ -236,11 +245,7 @@ class TimedSession(OrtSession):
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._open(model, custom_ops, options, provider)
         if provider not in self._session.get_providers():
-            short = provider.removesuffix("ExecutionProvider")
-            raise UsageError(
-                f"ONNX Runtime's {short} provider cannot work on this machine (libraries, a driver or the device "
-                "are missing): add them, or choose another execution provider."
-            )
+            raise UsageError(f"{_not_working(provider)}: add them, or choose another execution provider.")
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return a function that runs once on these inputs, without conversions, and drops the outputs.
@@ -261,6 +266,13 @@ class TimedSession(OrtSession):
                 raise _refused(error) from error
 
         return run
+
+
+def _not_working(provider: str) -> str:
+    """What is wrong where ONNX Runtime uses the CPU in place of a provider."""
+    short = provider.removesuffix("ExecutionProvider")
+    lacks = "libraries, a driver or the device are missing"
+    return f"ONNX Runtime's {short} provider cannot work on this machine ({lacks})"
 
 
 @cache

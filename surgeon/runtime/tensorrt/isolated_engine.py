@@ -1,8 +1,8 @@
 """Models under TensorRT, in workers."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from onnx import ModelProto
 
@@ -13,6 +13,7 @@ from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, RUNTIMES, TENSORRT
 from surgeon.runtime.sessions.isolated_session import IsolatedSession, session_error_of
 from surgeon.runtime.tensorrt.library import LIBRARIES, Library
 from surgeon.runtime.tensorrt.parser_tasks import ParseRequest
+from surgeon.target_registry import RuntimeMissing
 from surgeon.versions import install_command
 
 MODULE = "surgeon.runtime.tensorrt.engine"
@@ -26,10 +27,22 @@ class TensorRtRuntime:
     """The TensorRT to use."""
     run_time: float = DEFAULT_TIMEOUT
     """Seconds of processor time to build an engine, and for one run."""
+    tasks: str = MODULE
+    """The module whose tasks run models."""
+
+    @property
+    def title(self) -> str:
+        """Its name in sentences, with its version."""
+        return f"{self.library.title} {self.library.version}".rstrip()
+
+    @property
+    def precision(self) -> str:
+        """Empty: engines are built without TF32, so each dtype is computed as it is."""
+        return ""
 
     def open(self, model: Path | ModelProto, *, optimised: bool = False) -> IsolatedSession:
         """Return a session of a model, as `IsolatedRuntime.open` does; an engine is always optimised."""
-        return IsolatedSession(self.source(model), self.run_time, f"{MODULE}:hold")
+        return IsolatedSession(self.source(model), self.run_time, f"{self.tasks}:hold")
 
     def source(self, model: Path | ModelProto) -> ParseRequest:
         """The request to parse a model."""
@@ -47,25 +60,41 @@ def require_runtime(runtime: str, run_time: float) -> TensorRtRuntime | None:
         raise UsageError(f"There is no runtime {runtime!r} here; choose {' or '.join(RUNTIMES)}.")
     if runtime != TENSORRT:
         return None
-    library = next((one for one in LIBRARIES if one.module is not None), None)
+    library = _installed()
     if library is None:
         raise UsageError(f"TensorRT is not installed: {install_command('tensorrt')}.")
-    why = _asked("gpu", None, run_time)["why"]
+    why = _gpu_missing(MODULE)
     if why:
         build = command("check", "IN", "--target", "tensorrt", "--build")
         raise UsageError(
             f"{library.title} runs on a GPU of NVIDIA's, and there is none here: {why}.  Run this where there is one; "
             f"a build needs none: {build}"
         )
-    return TensorRtRuntime(library, run_time)
+    return TensorRtRuntime(library, run_time, MODULE)
 
 
-def _asked(function: str, argument: Any, run_time: float) -> dict[str, Any]:
+def find_runtime(run_time: float) -> TensorRtRuntime:
+    """The installed TensorRT, for proofs.  Raises RuntimeMissing where it is not installed or finds no GPU."""
+    library = _installed()
+    if library is None:
+        raise RuntimeMissing("TensorRT is not installed")
+    if _gpu_missing(MODULE):
+        raise RuntimeMissing(f"{library.title} finds no GPU here")
+    return TensorRtRuntime(library, run_time, MODULE)
+
+
+def _installed() -> Library | None:
+    return next((one for one in LIBRARIES if one.module is not None), None)
+
+
+@cache
+def _gpu_missing(tasks: str) -> str:
+    """Why no GPU can be used, as a clause; empty if one can."""
     child = acquire_worker()
     try:
-        result = child.run(Task(f"{MODULE}:{function}", argument, run_time, ALL_MEMORY))
+        result = child.run(Task(f"{tasks}:gpu", None, DEFAULT_TIMEOUT, ALL_MEMORY))
     finally:
         release_worker(child)
     if isinstance(result, TaskFailure):
-        raise UsageError(f"NVIDIA's driver cannot be asked: {session_error_of(result, run_time).message}")
-    return result.value
+        return f"NVIDIA's driver cannot be asked: {session_error_of(result, DEFAULT_TIMEOUT).message.rstrip('.')}"
+    return str(result.value["why"])

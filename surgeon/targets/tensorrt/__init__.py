@@ -9,11 +9,13 @@ from surgeon.targets.target import Target
 from surgeon.targets.tensorrt.support_matrix import tensorrt_opsets, tensorrt_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from onnx import NodeProto
 
     from surgeon.ir.index import Index
+    from surgeon.target_registry import TargetRuntime
     from surgeon.targets.check_context import CheckContext
     from surgeon.targets.op_limits import Limit
 
@@ -28,6 +30,12 @@ def _examine(asked: "CheckContext") -> None:
     from surgeon.targets.tensorrt.parser_findings import check_model
 
     check_model(asked)
+
+
+def _proof_runtime(ep: str | None, libraries: "Sequence[Path | str]", run_time: float) -> "TargetRuntime":
+    from surgeon.runtime.tensorrt.isolated_engine import find_runtime
+
+    return find_runtime(run_time)
 
 
 def _next_steps(index: "Index") -> "Iterator[str]":
@@ -58,4 +66,5 @@ TARGET = Target(
     reads=_reads,
     loads_plugins=True,
     next_steps=_next_steps,
+    proof_runtime=_proof_runtime,
 )
