@@ -1,7 +1,6 @@
 """Plain English: `prose.toml` has habits that make sentences hard, `prose.csv` how many of them each text still has.
 
-The counts only fall.  `python -m tests.test_prose` writes the table; `python -m tests.test_prose FILE` lists the findings
-of a page or of a module.
+The counts only fall.  `python -m tests.test_prose` writes the table; with the names of files it lists their findings.
 """
 
 import ast
