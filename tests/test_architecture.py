@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_620,
     "precision": 5_620,
-    "proof": 9_490,
+    "proof": 9_500,
     "rules": 11_400,
     "rules of `patterns`": 13_250,
     "runtime": 13_380,

@@ -6,11 +6,12 @@ from onnx import ModelProto
 
 from surgeon.proof.cases.case_inputs import CaseInputs, inputs_beside_softmax
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.dims import CaseDims
 from surgeon.proof.judge.kernel_errors import absolute_error
 from surgeon.proof.proof_case import ProofCase, ProofOptions, RegionModels
-from surgeon.proof.site.proof_run import VALUE_STRATEGIES
 from surgeon.proof.strategies.case_feeds import CaseFeeds
 from surgeon.proof.strategies.region_facts import CaseRegion
+from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES
 from surgeon.proof.strategies.strategy import Rows
 from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
 from surgeon.runtime.sessions.float64_reference import Float64Reference
@@ -21,7 +22,7 @@ ATTENTION = parse(
     "{ t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t) p = Softmax(s) y = MatMul(p, v) }"
 )
 AT = DimAssignment({}, {})
-STRATEGIES = {item.name: item for item in VALUE_STRATEGIES}
+STRATEGIES = {item.name: item for item in SITE_STRATEGIES}
 
 
 def case_of(model: ModelProto | str, **settings) -> ProofCase:
@@ -31,16 +32,21 @@ def case_of(model: ModelProto | str, **settings) -> ProofCase:
     return ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions(), **settings)
 
 
+def region_of(case: ProofCase, inputs: CaseInputs) -> CaseRegion:
+    """A region whose rows mix."""
+    return CaseRegion(case, inputs, CaseDims(case, {}), AT, rows=Rows(1, frozenset(), AT))
+
+
 def proposed(name: str, case: ProofCase):
-    """What a strategy proposes for a region whose rows mix, as names of fills by input."""
-    region = CaseRegion(case, CaseInputs(case), AT, Rows(1, frozenset(), AT))
+    """What a strategy proposes, as names of fills by input."""
+    region = region_of(case, CaseInputs(case))
     return [{name: fill.name for name, fill in found.fills.items()} for found in STRATEGIES[name].propose(region)]
 
 
 def arrays(name: str, case: ProofCase):
     """The arrays of the cases that a strategy proposes."""
     inputs = CaseInputs(case)
-    region, feeds = CaseRegion(case, inputs, AT, Rows(1, frozenset(), AT)), CaseFeeds(inputs, 0)
+    region, feeds = region_of(case, inputs), CaseFeeds(inputs, 0)
     return [feeds.make(found) for found in STRATEGIES[name].propose(region)]
 
 

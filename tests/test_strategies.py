@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.site.proof_run import VALUE_STRATEGIES
-from surgeon.proof.strategies.sizes import SIZE_STRATEGIES
+from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES
 from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
 from surgeon.runtime.inputs import float_fills
 from surgeon.runtime.inputs.fill import Blank, Fill, fill_array
@@ -79,7 +78,7 @@ TABLE = re.compile(r"(?<=<!-- strategies -->\n).*?(?=<!-- end of strategies -->)
 def table() -> str:
     """The strategies, each with the mistake that it finds, as a table of the page."""
     lines = ["", "| strategy | finds |", "|---|---|"]
-    lines += [f"| {item.name} | {item.because} |" for item in (*VALUE_STRATEGIES, *SIZE_STRATEGIES)]
+    lines += [f"| {item.name} | {item.because} |" for item in SITE_STRATEGIES]
     return "\n".join([*lines, "", ""])
 
 
@@ -89,7 +88,7 @@ def test_the_page_has_the_table_of_strategies():
 
 
 def test_each_strategy_says_in_one_sentence_which_mistake_it_finds():
-    for item in (*VALUE_STRATEGIES, *SIZE_STRATEGIES):
+    for item in SITE_STRATEGIES:
         assert not item.because.endswith("."), item.name
         assert ". " not in item.because, item.name
 

@@ -1,4 +1,4 @@
-"""The inputs of a proof case, analysed: what each may hold, and the literals and thresholds of both sides."""
+"""The inputs of a proof case, analysed: the values of each, and the literals and thresholds of both sides."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -128,7 +128,7 @@ class CaseInputs:
 
     @cached_property
     def _totals(self) -> list[InputSpec]:
-        """Lengths that may count past and new rows; empty where the region does not have both."""
+        """Lengths that may count past and new rows; empty if the region does not have both."""
         kinds = {dim_kind(name) for name in self._case.free if not is_total(name)}
         has_cache = {"past", "sequence"} <= kinds
         return [spec for spec in self.specs if has_cache and not spec.is_unconstrained and _counts_rows(spec)]

@@ -34,7 +34,7 @@ def numbers_for(literals: Iterable[float], dims: Iterable[int], elements: int) -
 def each_count(
     specs: Sequence[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Each number at each place among all of these inputs; the other places hold 1, or 0 where they may.
+    """Each number at each place among all of these inputs; the other places hold 1, or 0 if they may.
 
     Where parts have a fixed sum, the rest is spread over the other parts.
     """

@@ -29,10 +29,10 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 
 class InputFacts(NamedTuple):
-    """What the judgement of a run needs to know of its inputs."""
+    """Facts of the inputs of a run, for its judgement."""
 
     description: str
-    """What they hold, in words."""
+    """Their values, in words."""
     kind: str = ""
     """Their public kind; "" for usual ones."""
     may_not_fit: bool = False
@@ -65,8 +65,8 @@ class Decided(Exception):
 class BothSides:
     """Both sides of a proof case.  A context manager, which has them open.
 
-    findings: what runs show is added to them.  note: receives each step before it, because it may end the process.
-    is_evaluated: only by onnx's ReferenceEvaluator.  Raises Decided where a side does not load, and InputsUnknown.
+    findings: runs add to them.  note: receives each step before it, because it may end the process.
+    is_evaluated: only by onnx's ReferenceEvaluator.  Raises Decided if a side does not load, and InputsUnknown.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class BothSides:
             self._stack = stack.pop_all()
 
     def _opened(self, sides: RegionModels, stack: ExitStack) -> tuple[Oracle, Oracle]:
-        """What runs the original and what runs the replacement."""
+        """The runtimes of the original and of the replacement."""
         self._noted(ORIGINAL, None)
         try:
             first = stack.enter_context(self._oracle(sides.before, self.case.bodies_before))
@@ -152,7 +152,7 @@ class BothSides:
         found.not_on_target = second.refusal if isinstance(second, TargetReplacement) else ""
 
     def _opened_reference(self, model: onnx.ModelProto) -> Float64Reference | None:
-        """The original in higher precision; None where nothing computes it."""
+        """The original in higher precision; None if nothing computes it."""
         self._noted(REFERENCE, None)
         try:
             return Float64Reference(model, self.case.bodies_before, custom_ops=self.case.options.custom_ops)
@@ -164,7 +164,7 @@ class BothSides:
         self._note({"side": side, "agreed": self._agreed, "empty": is_empty, "at": dims_to_json(at)})
 
     def original(self, feeds: Feeds, at: DimAssignment) -> Feeds | None:
-        """The outputs of the original; None where it rejects the inputs."""
+        """The outputs of the original; None if it rejects the inputs."""
         self._noted(ORIGINAL, at)
         try:
             return self._first.run(self._run_prefix(dict(feeds)))
@@ -172,7 +172,7 @@ class BothSides:
             return None
 
     def outputs(self, feeds: Feeds, at: DimAssignment) -> tuple[Feeds, Feeds] | None:
-        """The outputs of the original and of the replacement, counted as a run; None where one rejects the inputs."""
+        """The outputs of the original and of the replacement, counted as a run; None if one rejects the inputs."""
         self._noted(ORIGINAL, at)
         try:
             given = self._run_prefix(feeds)
@@ -188,7 +188,7 @@ class BothSides:
         self._agreed += 1
 
     def run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> str | None:
-        """Run one set of inputs and judge it; return why the replacement fails, None where it does not."""
+        """Run one set of inputs and judge it; return why the replacement fails, None if it agrees."""
         failure = self._run(feeds, facts, at)
         return failure and f"{failure}{facts.in_brackets(feeds)}"
 
@@ -268,7 +268,7 @@ class BothSides:
         return None
 
     def _exact(self, feeds: Feeds, at: DimAssignment) -> Feeds:
-        """The outputs of the reference; empty where it does not run."""
+        """The outputs of the reference; empty if it does not run."""
         self._noted(REFERENCE, at)
         if self._reference is None:
             return {}

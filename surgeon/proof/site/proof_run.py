@@ -7,35 +7,26 @@ from typing import Any
 import numpy as np
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.dims import REDUCE_ABOVE_ELEMENTS, CaseDims
+from surgeon.proof.cases.dims import CaseDims
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.region_traits import adds_nothing
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site.both_sides import BothSides, Decided, InputFacts
 from surgeon.proof.site.run_findings import RunFindings
-from surgeon.proof.strategies import roles, values, weights
 from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.rows import differing_rows, independent_rows, row_counts
-from surgeon.proof.strategies.sizes import size_cases
-from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, Rows, Strategy, cases, next_proposed
+from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES, SIZE_STRATEGIES
+from surgeon.proof.strategies.strategy import InputCase, Rows, cases, next_proposed
 from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.float_fills import SPECIAL
 from surgeon.runtime.inputs.input_generator import InputsUnknown
 from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES
 from surgeon.shapes.algebra.size_expressions import symbols
 
-VALUE_STRATEGIES = [
-    item
-    for module in (values, roles, weights)
-    for item in STRATEGIES.values()
-    if item.propose.__module__ == module.__name__
-]
 ROWS_WANTED = len(SPECIAL) ** 2  # one case then holds all pairs of special numbers, and all fills of special rows
 ELEMENTS_WANTED = 1 << 9  # where a row is one element: both signs of the 254 powers of two that float32 has
-MEMBER_CASES = 5  # of a region whose class is proved in full, where rows mix and no case holds several fills
 MAX_PACKED_ELEMENTS = 1 << 16  # of the largest tensor of a packed case, where it needs more rows
 MAX_RETRIED = 1 << 22  # input elements up to which a region that fails at reduced sizes runs at its own
 LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflow
@@ -53,6 +44,8 @@ class ProofRun:
         self._case, self._note, self._is_evaluated, self._once = case, note, is_evaluated, once
         self.findings = RunFindings(ErrorSummary(case.always_empty))
         self._last_strategy = ""  # it found a difference at other sizes, so it comes first at the next
+        # It fails beside sizes at which it agrees: the same dims are reduced there, so they are not why.
+        self._is_of_sizes = False
 
     @property
     def is_refused(self) -> bool:
@@ -79,7 +72,7 @@ class ProofRun:
     def _run_all(self, sides: BothSides) -> str | None:
         """Run all cases; return the first failure.
 
-        Calm inputs come where the original rejects usual ones, at all sizes or at all but 1.
+        Calm inputs come if the original rejects usual ones, at all sizes or at all but 1.
         """
         self._sides = sides
         self._feeds = CaseFeeds(sides.inputs, self._case.options.seed)
@@ -90,82 +83,61 @@ class ProofRun:
         return failure
 
     def _run_sizes(self) -> str | None:
-        """Run at the first sizes that the original takes, then at others; return the first failure."""
+        """Run at the first sizes that the original takes, and on the cases of strategies; return the first failure."""
         found = self.findings
         sizes = self._sizes = CaseDims(self._case, self._case.options.dims)
-        ran_at: DimAssignment | None = None
         failure: str | None = None
         for group in sizes.runnable():
             if failure and group[0].elements > MAX_RETRIED:
                 continue
             before = found.summary, found.runs
             found.summary, found.runs = ErrorSummary(self._case.always_empty), 0
-            failed, at = self._run_group(group)
+            failed = self._run_group(group)
             if not found.runs:
                 found.summary, found.runs = before
                 continue
-            failure, ran_at = failed, at
+            failure = failed
             if not failure and not found.is_informative:
                 continue
-            if not (failure and group[0].reduced) or self._case.weights:
+            if not (failure and group[0].reduced) or self._case.weights or self._is_of_sizes:
                 break  # else: a failure at reduced dims may pass at the true ones
-        if ran_at is None or failure or not found.is_informative or self._once:
-            return failure
-        return self._run_further(ran_at)
+        return failure
 
-    def _run_group(self, group: Sequence[DimAssignment]) -> tuple[str | None, DimAssignment | None]:
-        """Run at each of several sizes, on the cases of all strategies at the first that runs.
-
-        Return the first failure, and the sizes of the strategies.
-        """
+    def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
+        """Run at each of several sizes, then all strategies at the first that runs; return the first failure."""
         ran_at: DimAssignment | None = None
         for assignment in group:
             before = self.findings.runs
             failure = self._run_case(InputCase(assignment, {}, "usual"))
             # Sizes that strategies raise for more rows do not count: the other dims may all be 1 then.
             self.findings.is_informative |= self.findings.runs > before and assignment.is_informative
-            if ran_at is None and self.findings.runs:
-                ran_at = assignment
-                if not failure and not self._once:
-                    failure = self._run_strategies(assignment)
-            if failure or ((self._case.is_brief or self._once) and self.findings.is_informative):
-                return failure, ran_at
-        return None, ran_at
+            if failure:
+                return failure
+            ran_at = assignment if ran_at is None and self.findings.runs else ran_at
+            if (self._case.is_brief or self._once) and self.findings.is_informative:
+                break
+        return None if ran_at is None or self._once else self._run_strategies(ran_at)
 
     def _run_strategies(self, assignment: DimAssignment) -> str | None:
-        """Run the cases of strategies at these sizes; return the first failure."""
-        region = CaseRegion(self._case, self._sides.inputs, assignment, self._rows(assignment))
-        chosen: Sequence[Strategy] = sorted(VALUE_STRATEGIES, key=lambda item: item.name != self._last_strategy)
-        if self._case.is_brief:
-            chosen = [item for item in chosen if item.for_members]
-        proposed, is_taken, done = cases(region, chosen), None, 0
+        """Run the cases of strategies at these sizes and at others; return the first failure."""
+        region = CaseRegion(self._case, self._sides.inputs, self._sizes, assignment, rows=self._rows(assignment))
+        chosen = [item for item in SITE_STRATEGIES if item.for_members or not region.is_member]
+        if not self.findings.is_informative:  # then sizes beside these show nothing either
+            chosen = [item for item in chosen if item not in SIZE_STRATEGIES]
+        chosen.sort(key=lambda item: item.name != self._last_strategy)
+        proposed, is_taken = cases(region, chosen), None
         while (case := next_proposed(proposed, is_taken)) is not None:
-            before, done = self.findings.runs, done + 1
+            before = self.findings.runs
             if failure := self._run_case(case):
                 self.findings.depends_on_weights = case.strategy == "weights"
+                self._is_of_sizes = any(item.name == case.strategy for item in SIZE_STRATEGIES)
                 self._last_strategy = case.strategy
                 return failure
             is_taken = self.findings.runs > before
-            if self._case.is_brief and done == (1 if case.rows else MEMBER_CASES):
-                break
-        return None
-
-    def _run_further(self, at: DimAssignment) -> str | None:
-        """Run the cases of strategies for sizes.  at: the sizes of all strategies of values."""
-        region = CaseRegion(self._case, self._sides.inputs, at, Rows(1, frozenset(), at))
-        proposed, is_taken, number = size_cases(self._case, self._sizes, at), None, 0
-        while (case := next_proposed(proposed, is_taken)) is not None:
-            before, number, is_taken = self.findings.runs, number + 1, None
-            for each in () if adds_nothing(case.dims, self._case.ops) else region.at_size(case, number):
-                if failure := self._run_case(each):
-                    return failure
-                is_taken = self.findings.runs > before
-                if not is_taken and case.dims.elements > REDUCE_ABOVE_ELEMENTS:
-                    break  # the nodes reject these sizes, not these values
         return None
 
     def _run_case(self, case: InputCase) -> str | None:
-        """Run one case; return why the replacement fails, None where it does not."""
+        """Run one case; return why the replacement fails, None if it agrees."""
         found = self.findings
         feeds, before = self._feeds.make(case), found.runs
         if case.rows:
@@ -228,7 +200,7 @@ class ProofRun:
         return self._more_rows(rows, wanted) if number < wanted else rows
 
     def _more_rows(self, rows: Rows, wanted: int) -> Rows:
-        """The same with a dynamic dim raised until there are as many rows as fills; unchanged where that is refused."""
+        """The same with a dynamic dim raised until there are as many rows as fills; unchanged if that is refused."""
         first, name = rows.dims, min(rows.inputs)
         shape = next(item.shape for item in self._case.inputs if item.name == name)
         dims = shape[: row_counts(tuple(map(first.size, shape)))[rows.number]]
@@ -252,7 +224,7 @@ class ProofRun:
 
 
 def _facts(fills: Collection[Fill], strategy: str) -> InputFacts:
-    """What fills mean for a judgement."""
+    """The facts of fills for a judgement."""
     names = " and ".join(dict.fromkeys(fill.name for fill in fills))
     kinds = list(dict.fromkeys(kind for fill in fills for kind in fill.kinds))
     return InputFacts(

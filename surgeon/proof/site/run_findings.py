@@ -1,4 +1,4 @@
-"""What the runs of one proof case showed, and the outcome where none of them failed."""
+"""Findings of the runs of one proof case, and the outcome if none of them failed."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ from surgeon.runtime.inputs.string_values import unmatched
 
 @dataclass(slots=True)
 class RunFindings:
-    """What the runs of one case showed."""
+    """Findings of the runs of one case."""
 
     summary: ErrorSummary
     """Errors of the outputs."""
     runs: int = 0
     """Sets of inputs compared."""
     oracle: str = ""
-    """What ran the replacement, and the original if that differs."""
+    """Runtime of the replacement, and of the original if that differs."""
     not_on_target: str = ""
     """Why the target's runtime did not run the replacement on all inputs."""
     independent: bool = True
     """Whether neither side ran by a rule's own pattern."""
     reference: str = "the original's own result"
-    """What both sides are compared with."""
+    """Name of the reference for both sides."""
     refusal: str = ""
     """Why the original did not run on the first inputs that it refused."""
     depends_on_weights: bool = False
@@ -45,7 +45,7 @@ class RunFindings:
         return (assignment.description for assignment in self.assignments if assignment.by_symbol)
 
     def agreement(self, case: ProofCase) -> tuple[Outcome, str]:
-        """The outcome where no run failed: unproved where the runs were not informative."""
+        """The outcome if no run failed: unproved if the runs were not informative."""
         if not self.runs and not self.refusal:
             why = "its inputs are too large to make, or one of their dims is 0 whatever the others are"
             return Outcome.UNPROVED, why
@@ -65,7 +65,7 @@ class RunFindings:
 
 
 def _scope_note(intended: Collection[str], empty: str) -> str:
-    """What a proof does not cover, as a note; empty where there is nothing to note.
+    """The inputs that a proof does not cover, as a note; empty for none.
 
     intended: kinds of inputs for which a rule differs on purpose.  empty: sizes, one of them 0, at which only the
     original runs.

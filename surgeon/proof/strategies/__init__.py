@@ -1,12 +1,3 @@
 """Strategies of proofs: which experiments are run on a region, and which mistake each of them finds."""
 
-__all__ = [
-    "case_feeds",
-    "region_facts",
-    "roles",
-    "rows",
-    "sizes",
-    "strategy",
-    "values",
-    "weights",
-]
+__all__ = ["case_feeds", "region_facts", "rows", "site_strategies", "strategy"]

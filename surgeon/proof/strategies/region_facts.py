@@ -1,4 +1,4 @@
-"""What strategies know of the region of a proof case, and how they put fills into cases."""
+"""The facts of a region that strategies use, and how they put fills into cases."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -8,10 +8,12 @@ import numpy as np
 
 from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.dims import REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.cases.literal_injection import LARGE_LITERAL, ROOMY_LITERAL, inject_into
 from surgeon.proof.cases.region_traits import region_traits
 from surgeon.proof.proof_case import ProofCase
-from surgeon.proof.strategies.strategy import InputCase, Rows
+from surgeon.proof.strategies.size_facts import SizeFacts
+from surgeon.proof.strategies.strategy import AnsweredCases, InputCase, Rows
 from surgeon.runtime.inputs.fill import Blank, Fill, Fills
 from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.role_fills import count_at_a_place, near_end, usual_values
@@ -22,17 +24,27 @@ MANY = 1000  # rows from which sums of products of bytes exceed the integers of 
 class CaseRegion:
     """The region of a proof case, at sizes on which its original runs.
 
-    inputs: of the case, analysed.  It has an attribute for each kind of fact, so it has more than twelve.
+    inputs: of the case, analysed.  dims: those of the case.
     """
 
-    def __init__(self, case: ProofCase, inputs: CaseInputs, first: DimAssignment, rows: Rows) -> None:
+    def __init__(
+        self, case: ProofCase, inputs: CaseInputs, dims: CaseDims, first: DimAssignment, *, rows: Rows
+    ) -> None:
         self.proof_case, self.first, self.rows = case, first, rows
         self._facts = inputs
+        self.sizes = SizeFacts(case, dims, first, self.at_size)
+        self._sizes_before = 0  # so that each has other literals
+        self._longest_counted = max(first.dims.values(), default=0)
         self.traits = region_traits(case)
         self.weights: Sequence[InputSpec] = [spec for spec in inputs.specs if spec.name in inputs.weights]
         self.inputs: Sequence[InputSpec] = [spec for spec in inputs.specs if spec.name not in inputs.weights]
         self.floats = [spec.name for spec in self.inputs if spec.takes_edge_values]
         self.beside_softmax = [name for name in self.floats if name in inputs.beside]
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the class of the region is proved in full."""
+        return self.proof_case.is_brief
 
     @property
     def is_elementwise(self) -> bool:
@@ -119,23 +131,31 @@ class CaseRegion:
         """Counts that are literals of the region, sizes of the run and longer ones, one at one place at a time."""
         return self._facts.count_arrays(self.first)
 
-    def at_size(self, case: InputCase, number: int) -> Iterator[InputCase]:
-        """What runs at other sizes: usual inputs with literals among them, then what the sizes themselves decide.
+    def at_size(self, dims: DimAssignment) -> AnsweredCases:
+        """The cases at other sizes; returns whether the original took them."""
+        self._sizes_before += 1
+        is_taken = False
+        for fills in self._fills_at_size(dims, self._sizes_before):
+            is_taken |= bool((yield self.case(fills, dims)))
+            if not is_taken and dims.elements > REDUCE_ABOVE_ELEMENTS:
+                break  # the nodes reject these sizes, not these values
+        return is_taken
 
-        number: of the sizes, so that each has other literals.
-        """
-        facts, dims = self._facts, case.dims
-        yield case._replace(fills=self.literals(number, most=ROOMY_LITERAL))
-        for arrays in facts.sized_counts(dims):  # as the k of a TopK that takes a whole axis
-            yield case._replace(fills={name: count_at_a_place(array) for name, array in arrays.items()})
+    def _fills_at_size(self, dims: DimAssignment, number: int) -> Iterator[Fills]:
+        """Usual inputs with literals among them, then numbers that follow from the sizes."""
+        longest = max(dims.dims.values(), default=0)
+        yield self.literals(number, most=ROOMY_LITERAL)
+        # As the k of a TopK that takes a whole axis.  Only a longer axis lets a count reach further than before.
+        for arrays in self._facts.sized_counts(dims) if longest > self._longest_counted else ():
+            self._longest_counted = longest
+            yield {name: count_at_a_place(array) for name, array in arrays.items()}
         if lengths := self.cached_lengths(number, dims):
-            yield case._replace(fills={name: count_at_a_place(array) for name, array in lengths.items()})
-        longest, bytes_ = max(dims.dims.values(), default=0), [spec for spec in self.inputs if spec.dtype.itemsize == 1]
+            yield {name: count_at_a_place(array) for name, array in lengths.items()}
+        bytes_ = [spec for spec in self.inputs if spec.dtype.itemsize == 1]
         if longest >= MANY:  # a sum of so many products of bytes exceeds the integers that float32 holds
             for is_low in (False, True):
-                ends = {spec.name: near_end(is_low=is_low) for spec in bytes_ if spec.takes_large_integers}
-                if ends:
-                    yield case._replace(fills=ends)
+                if ends := {spec.name: near_end(is_low=is_low) for spec in bytes_ if spec.takes_large_integers}:
+                    yield ends
 
     def cached_lengths(self, number: int, dims: DimAssignment | None = None) -> Mapping[str, np.ndarray]:
         """Lengths that count past and new rows, by default at the first sizes; others at each number."""

@@ -1,6 +1,6 @@
 """Strategies: named proposals of cases, each with the mistake that it finds, and the engine that takes turns.
 
-A strategy is a generator of cases.  It yields its most telling case first, and may read what it is sent: whether the
+A strategy is a generator of cases.  It yields the case first that finds most, and may read what it is sent: whether the
 original nodes ran on the case before (`taken = yield case`).
 """
 
@@ -13,16 +13,18 @@ from surgeon.runtime.inputs.fill import Fills
 T = TypeVar("T")
 # A strategy yields cases and may be sent whether the original ran on the last one.
 Cases: TypeAlias = Iterator["InputCase"] | Generator["InputCase", bool | None, None]
+# Several cases, and whether the original ran on one of them; None without a case.
+AnsweredCases: TypeAlias = Generator["InputCase", bool | None, bool | None]
 
 # Work in multiplications, as `CostTerm` counts them; a core does about 2**30 of them in a second.
 LEAST_WORK = 1 << 12
 """Counted for each case at least: opening, feeding and judging a run cost about as much as so many multiplications."""
-BUDGET = 1 << 31
+BUDGET = 1 << 32
 """For all cases of a region: some seconds on one core, of the ten that a proof may take by default."""
 
 
 class InputCase(NamedTuple):
-    """One run: sizes, and what the inputs hold."""
+    """One run: sizes, and values of the inputs."""
 
     dims: DimAssignment
     """A size for each dynamic dim, and for each fixed dim that is reduced."""
@@ -55,9 +57,9 @@ class Strategy(NamedTuple):
     because: str
     """Which mistake of a rewrite it finds, in one sentence."""
     propose: Callable[[Any], Cases]
-    """From a `CaseRegion`, or `SizeFacts` for sizes, to its cases, the most telling first."""
+    """From a `CaseRegion` to its cases; the one that finds most comes first."""
     for_members: bool = False
-    """Whether its first case also runs on regions whose class is proved in full."""
+    """Whether it also runs on regions whose class is proved in full."""
 
 
 STRATEGIES: dict[str, Strategy] = {}

@@ -1,7 +1,7 @@
 """Strategies of values: what inputs hold that may hold any number."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from surgeon.proof.cases.literal_injection import MAX_LITERAL_CASES
 from surgeon.proof.strategies.region_facts import CaseRegion
@@ -14,6 +14,8 @@ SAMPLES = 2
 """Usual cases after the first: one sample hides, with odds of a half, what depends on the order of two numbers."""
 LENGTHS = 2 * 64 + 4
 """Integers of every length: both signs of each count of 64 bits, both ends, and two that half of the bits lose."""
+MEMBER_CASES = 5
+"""Where rows mix, for a region whose class is proved in full: numbers of other magnitudes, zeros, and NaN."""
 SMALL_LITERAL = 1e-2
 """Literals up to here are added so that nothing is divided by zero; the numbers around them are tiny."""
 
@@ -95,7 +97,11 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
     fills, is_partial = list(special_fills(region)), bool(with_rows) and len(with_rows) < len(region.floats)
     if is_partial and "finds extremes" in region.traits:  # NaN beside numbers, which kernels find at some positions
         fills.remove(floats.ALL_NAN)
-    yield from region.packed(region.for_all(with_rows or region.floats, fills))
+    packed = region.packed(region.for_all(with_rows or region.floats, fills))
+    if region.is_member:
+        yield from (case for case in islice(packed, 1 if with_rows else MEMBER_CASES))
+        return
+    yield from packed
     if is_partial:  # usual numbers from outside hide small rows
         everywhere = (floats.WIDE, floats.SMALL, floats.ZEROS, floats.LARGE, floats.TINY)
         yield from region.single(region.for_all(region.floats, [fill for fill in everywhere if fill in fills]))
