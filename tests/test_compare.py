@@ -108,7 +108,7 @@ def test_a_dimension_that_the_other_model_fixes() -> None:
     free, fixed = read(ONE), read(ONE.replace("b, 3", "4, 3"))
     result = compare(free, fixed)
     assert result.outcome is Outcome.PROVED
-    assert result.reason == "Compared at b = 4 alone, which the other model fixes."
+    assert result.reason == "Compared only at b = 4, which the other model fixes."
     assert compare(fixed, free).reason == ""
     result = compare(free, fixed, dims={"b": 2})
     assert result.outcome is Outcome.FAILED

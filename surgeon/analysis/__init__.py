@@ -4,4 +4,4 @@ It runs nothing, so it must not import `runtime` or anything above.  Start with 
 equations of an analysis, and `input_roles.py`.
 """
 
-__all__ = ["dataflow", "decisions", "input_dependence", "input_roles", "integer_range"]
+__all__ = ["assumptions", "dataflow", "decisions", "input_dependence", "input_roles", "integer_range"]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from surgeon.analysis.assumptions.model_assumptions import assumptions_of
 from surgeon.analysis.dataflow import MOST, Dataflow
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import dtype_of
@@ -63,10 +64,12 @@ class IntegerRanges(Dataflow[NumberRange]):
     def __init__(self, index: Index, dtype: Callable[[Scope, str], int | None], *, most: int = MOST) -> None:
         super().__init__(NONE, most=most, beyond=ANY)
         self.index, self.edges, self._dtype = index, Edges(index), dtype
+        self._assumed = assumptions_of(index.model.skeleton)
 
     def of_input(self, name: str) -> NumberRange:
-        """The range of an input of the model."""
-        return ANY
+        """The range of an input of the model: as assumed of it, else any."""
+        known = self._assumed.get(name)
+        return ANY if known is None or known.bounds is None else NumberRange(*known.bounds)
 
     def of_constant(self, array: np.ndarray) -> NumberRange:
         """The range of a constant."""

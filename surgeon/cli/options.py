@@ -56,6 +56,7 @@ OPTIONAL = object()
 """The default of an option that may be absent, although its parameter has no default."""
 SPELLINGS: Mapping[str, Spelling] = {
     "as_json": Spelling("--json"),
+    "assume": Spelling(metavar="'NAME: WORDS'"),
     "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
     "baseline": Spelling(metavar="FILE"),
     "custom_ops": Spelling(metavar="LIB"),

@@ -4,7 +4,7 @@ Each change is compared with the model before it.  If a claim does not hold, the
 again in a fresh draft, asking for less; this is how sites are rolled back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines, declare
 from surgeon.errors import CheckFailed, GraphError, SurgeonError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
@@ -122,10 +123,19 @@ class _Run:
         self.output = resolve_output(self.saving.output)
         self.state = Snapshot(self.model, self.output, self.stack, self.original)
         self.report.source, self.report.output = model_name(self.source), str(self.saving.output or "")
+        self._declare(self.checks.options.assume)
+
+    def _declare(self, assumptions: Iterable[str]) -> None:
+        """Let the model carry the user's assumptions, so that all later steps see them; its nodes stay the same."""
+        draft = ModelDraft(self.model) if assumptions else None
+        if draft is not None and declare(draft.skeleton, assumptions):
+            self.state = Snapshot(draft, self.output, self.stack, self.original)
+        self.report.assumptions = assumption_lines(self.state.model.skeleton)
 
     def add(self, report: Report) -> None:
         """Add the report of a transform to the steps, unless it is there, by itself or as a step of another."""
         report.source, report.output = self.report.source, self.report.output
+        report.assumptions = self.report.assumptions
         if not self.report.holds(report):
             self.report.steps.append(report)
 
@@ -189,6 +199,8 @@ class _Run:
 
     def _save(self, draft: ModelDraft, claim: Claim, after: Snapshot) -> Failure | None:
         """Write the model, establish its claim on what was written, and keep it if that holds."""
+        if not claim.changed and not self.is_changed:
+            draft = ModelDraft(self.model)  # nothing relies on the user's assumptions: the bytes stay
         if self.output is None:
             self.result = draft.patch().to_proto()
             after.written_at(self.result)

@@ -98,8 +98,8 @@ class ConvertReport(Report):
     """
 
     JSON = (
-        "source output outcome from=change.0 to=change.1 converted kept followers casts told=notes bytes error "
-        "others hidden max_error stretches runs oracle reason rules=counts written seconds"
+        "source output outcome assumptions? from=change.0 to=change.1 converted kept followers casts told=notes "
+        "bytes error others hidden max_error stretches runs oracle reason rules=counts written seconds"
     )
 
     change: tuple[str, str]

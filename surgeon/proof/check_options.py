@@ -52,10 +52,17 @@ class CheckOptions:
     """Number of proofs that run at once, each in a process; by default one for each core, at most four."""
     cache: bool = True
     """Remember proofs of sites from run to run, in the folder SURGEON_CACHE or your system's folder for caches."""
+    assume: Sequence[str] | Mapping[str, str] = ()
+    """An assumption on the values of an input, as "NAME: WORDS": a range as 0..1, finite, nonzero, sorted, or, for a
+    mask, left-padded, right-padded or no padding.  In Python, words by name too."""
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):
             object.__setattr__(self, name, as_list(getattr(self, name)))
+        given = self.assume
+        if isinstance(given, (str, Mapping)):
+            lines = (given,) if isinstance(given, str) else [f"{name}: {words}" for name, words in given.items()]
+            object.__setattr__(self, "assume", lines)
         if self.custom_ops:
             from surgeon.ops.plugins.plugin_declaration import declare_plugin_files  # not at the top: few runs have any
 
@@ -72,7 +79,11 @@ class CheckOptions:
             self.required()
 
     def required(self) -> list[str]:
-        """The custom ops as full paths.  Raises UsageError for what `require_options` refuses."""
+        """The custom ops as full paths.  Raises UsageError for what `require_options` refuses, and unknown words."""
+        if self.assume:
+            from surgeon.analysis.assumptions.assumption import parse_all  # not at the top: few runs have any
+
+            parse_all(self.assume)
         return require_options(
             self.seed, self.dims, self.custom_ops, rtol=self.rtol, atol=self.atol, inputs=self.inputs
         )

@@ -41,8 +41,8 @@ class CheckResult(JsonRecord, ResultBase):
     """The outcome of comparing two models.  Its fields are the keys of the report, so they are many."""
 
     JSON = (
-        "original? other? outcome reason outputs worst=worst.name seconds runs oracle kinds sizes differs_on failed_on "
-        "half tolerance first_different layers"
+        "original? other? outcome assumptions? reason outputs worst=worst.name seconds runs oracle kinds sizes "
+        "differs_on failed_on half tolerance first_different layers"
     )
 
     outcome: Outcome
@@ -71,6 +71,8 @@ class CheckResult(JsonRecord, ResultBase):
     """Kinds of inputs on which the models differ too much, the worst first."""
     half: str = ""
     """The half precision that one model computes in and whose tolerance applies; else ""."""
+    assumptions: tuple[str, ...] = ()
+    """Assumptions on the inputs under which the models were compared, as "NAME: WORDS"."""
     original: str = ""
     """The path of the first of two models, "" for one in memory and for the check of a rewrite."""
     other: str = ""

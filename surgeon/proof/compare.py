@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx import GraphProto, ValueInfoProto
 
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines, with_assumptions
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, model_name, resolve_model
@@ -31,6 +32,7 @@ def compare(
     layers: bool = False,
     run_time: float = DEFAULT_TIMEOUT,
     runtime: Runtime = "onnxruntime",
+    assume: Sequence[str] | Mapping[str, str] = (),
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
 
@@ -53,6 +55,9 @@ def compare(
         run_time: seconds of processor time that one run of a model may take.
         runtime: the runtime of the other model: "onnxruntime", or "tensorrt", which builds an engine for this machine's
             GPU, without TF32; the original runs under ONNX Runtime.
+        assume: an assumption on the values of an input, as "NAME: WORDS": a range as 0..1, finite, nonzero, sorted,
+            or, for a mask, left-padded, right-padded or no padding.  Assumptions that either model carries hold too.
+            In Python, words by name too.
 
     Returns:
         The result; proved means equal within tolerance on everything that was run.
@@ -70,12 +75,19 @@ def compare(
     """
     from surgeon.proof.model.half_precision import half_of  # not at the top, to keep `import surgeon` fast
     from surgeon.proof.model.model_check import ModelCheck
-    from surgeon.runtime.numerics.array_comparison import tolerance
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
     started = time.perf_counter()
     options = CheckOptions(
-        dims or {}, seed, custom_ops, rtol=rtol, atol=atol, inputs=as_list(inputs), layers=layers, run_time=run_time
+        dims or {},
+        seed,
+        custom_ops,
+        rtol=rtol,
+        atol=atol,
+        inputs=as_list(inputs),
+        layers=layers,
+        run_time=run_time,
+        assume=assume,
     )
     options.require()
     engines = require_runtime(runtime, run_time)
@@ -93,9 +105,10 @@ def compare(
             return replace(result, original=model_name(original), other=model_name(other))
         fixed = {} if options.inputs else _fixed_sizes(opened.skeleton.graph, against.skeleton.graph, options.dims)
         options = replace(options, dims={**fixed, **options.dims})
+        assumed = with_assumptions(opened.skeleton, [*options.assume, *assumption_lines(against.skeleton)])
         check = ModelCheck(
             first,
-            opened.skeleton,
+            assumed,
             options,
             other="the other model",
             ordered=False,
@@ -106,16 +119,27 @@ def compare(
     result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
-        note = f"Compared at {sizes} alone, which the other model fixes."
-        result = replace(result, reason=f"{result.reason} {note}".strip())
-    halves = {side: half for side, half in by_side.items() if half}
-    if halves and rtol is None and atol is None:
-        half, sides = max(halves.values(), key=tolerance), list(halves)
-        who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
-        note = f"{who} in half precision: the tolerance is that of {half}."
-        result = replace(result, reason=f"{result.reason} {note}".strip(), half=half)
-    seconds = time.perf_counter() - started
-    return replace(result, original=model_name(original), other=model_name(other), seconds=seconds)
+        result = _noted(result, f"Compared only at {sizes}, which the other model fixes.")
+    if rtol is None and atol is None:
+        result = _half_noted(result, {side: half for side, half in by_side.items() if half})
+    result = replace(result, assumptions=assumption_lines(assumed), seconds=time.perf_counter() - started)
+    return replace(result, original=model_name(original), other=model_name(other))
+
+
+def _noted(result: CheckResult, note: str) -> CheckResult:
+    """A result with one more sentence in its reason."""
+    return replace(result, reason=f"{result.reason} {note}".strip())
+
+
+def _half_noted(result: CheckResult, halves: Mapping[str, str]) -> CheckResult:
+    """The result with the tolerance of half precision in its reason.  halves: their dtypes."""
+    from surgeon.runtime.numerics.array_comparison import tolerance  # not at the top, to keep `import surgeon` fast
+
+    if not halves:
+        return result
+    half, sides = max(halves.values(), key=tolerance), list(halves)
+    who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
+    return replace(_noted(result, f"{who} in half precision: the tolerance is that of {half}."), half=half)
 
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:

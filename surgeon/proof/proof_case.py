@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_helper
 
+from surgeon.analysis.assumptions.assumption import Assumption
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.trait_lookup import node_traits, op_of, random_among, shape_only_inputs
 from surgeon.proof.node_cost import CostTerm
@@ -100,6 +101,8 @@ class CaseInput:
     """A small tensor of integers that depends only on the sizes of the dynamic dims; None for other inputs."""
     weight: bool = False
     """Whether it stands for a constant that is too large to read."""
+    assumption: Assumption | None = None
+    """The proof's assumption on its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ def document(result: CheckResult) -> Document:
 def comparison_rows(result: CheckResult) -> Iterator[tuple[str, Text]]:
     """The outcome of a comparison, and what it was found on."""
     yield "layers", layer_comparison_text(result.layers) if result.layers is not None else ""
-    yield "outcome", (outcome(result.outcome.value), f" {check_words(result)}".rstrip())
+    words = under_assumptions(check_words(result), result.assumptions)
+    yield "outcome", (outcome(result.outcome.value), f" {words}".rstrip())
     yield from lines_of("tried", inputs_text(result) if result.proved else ())
     yield "time", seconds_text(result.seconds)
 
@@ -60,6 +61,13 @@ def check_words(check: CheckResult) -> str:
     """The runs of a comparison, and the reason if it failed or proved nothing."""
     runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
     return ": ".join(part for part in (runs, check.reason) if part)
+
+
+def under_assumptions(words: str, assumptions: Sequence[str]) -> str:
+    """The words of an outcome, with the assumptions under which it holds."""
+    plural = "s" * (len(assumptions) > 1)
+    clause = f"under the assumption{plural} {'; '.join(assumptions)}" if assumptions else ""
+    return ", ".join(part for part in (words.rstrip("."), clause) if part.strip()) if clause else words
 
 
 def compared_text(check: CheckResult) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from surgeon.display.blocks import ARROW, Block, Document, Facts, Section, Span, Text, lines_of, outcome
-from surgeon.display.content.comparison import comparison_rows, comparison_tables
+from surgeon.display.content.comparison import comparison_rows, comparison_tables, under_assumptions
 from surgeon.display.content.near_misses import warning_lines
 from surgeon.display.registry import builder_of, file_name, reports
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
@@ -40,7 +40,7 @@ def report_document(
 
 def outcome_row(report: Report, words: str) -> tuple[str, Text]:
     """The outcome of a report, and its reason."""
-    return "outcome", (outcome(report.outcome), f" {words}".rstrip())
+    return "outcome", (outcome(report.outcome), f" {under_assumptions(words, report.assumptions)}".rstrip())
 
 
 def change(numbers: tuple[int, int], rest: str = "") -> Text:

@@ -59,7 +59,7 @@ class SplitReport(Report):
         (('input_ids', 'attention_mask'), ('logits',))
     """
 
-    JSON = "source output outcome parts by_structure check written seconds refused"
+    JSON = "source output outcome assumptions? parts by_structure check written seconds refused"
 
     parts: list[SplitPart] = field(default_factory=list)
     """The parts in the order in which they run."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
+from surgeon.analysis.assumptions.model_assumptions import rename_assumptions
 from surgeon.ops.traversal import subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
 
@@ -15,6 +16,7 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
     """
     rename_in_graph(draft.graph, names)
     rename_training(draft.skeleton, names)
+    rename_assumptions(draft.skeleton, names)
     known = draft.claim.tensors
     draft.claim.tensors = known | {new: known.get(old, old) for old, new in names.items()}
     draft.changed()

@@ -46,7 +46,7 @@ class EditReport(Report):
         ('proved', ("input 'input_ids' is called 'tokens'",))
     """
 
-    JSON = "source output outcome edits by_structure other check nodes bytes written seconds refused"
+    JSON = "source output outcome assumptions? edits by_structure other check nodes bytes written seconds refused"
 
     edits: list[AppliedEdit] = field(default_factory=list)
     """What each edit did, in order."""

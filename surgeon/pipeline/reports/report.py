@@ -25,7 +25,7 @@ class Report(JsonRecord, ResultBase):
         (True, 4, (180, 164))
     """
 
-    JSON = "source output outcome counts parts=steps written seconds"
+    JSON = "source output outcome assumptions? counts parts=steps written seconds"
 
     source: str
     """Path of the input model; empty if it was in memory."""
@@ -39,6 +39,8 @@ class Report(JsonRecord, ResultBase):
     """Whether every node of the result is a node of the original, apart from names."""
     refused: str = field(default="", kw_only=True)
     """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
+    assumptions: tuple[str, ...] = field(default=(), kw_only=True)
+    """Assumptions on the inputs under which all of this holds, as "NAME: WORDS": the user's, and those of the model."""
     written: bool = field(default=False, kw_only=True)
     """Whether the result was written."""
     phases: dict[str, float] = field(default_factory=dict, kw_only=True)

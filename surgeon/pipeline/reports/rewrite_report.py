@@ -155,8 +155,8 @@ class RewriteReport(Report):
         """Return the report as JSON can hold it."""
         places = {id(proof): place for place, proof in enumerate(self.proofs)}
         return {
-            **json_of(self, "source output target ep? rules=selection outcome nodes_before nodes_after constants"),
-            **json_of(self, "edited? upgrade not_upgraded"),
+            **json_of(self, "source output target ep? rules=selection outcome assumptions?"),
+            **json_of(self, "nodes_before nodes_after constants edited? upgrade not_upgraded"),
             **({"unused": list(self.unused)} if self.unused else {}),
             **json_of(self, "dims? refused? next_steps? counts"),
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],

@@ -9,7 +9,7 @@ from surgeon.pipeline.reports.report import Report
 class UpgradeReport(Report):
     """What an upgrade did."""
 
-    JSON = "opset ir_version outcome newer edited functions check seconds refused declared"
+    JSON = "opset ir_version outcome assumptions? newer edited functions check seconds refused declared"
 
     opset: tuple[int, int]
     """Opset of ai.onnx (before, after)."""

@@ -85,7 +85,7 @@ class _Classifier:
         """An input: its dims, and the sizes that it holds."""
         value = () if item.value is None else (item.value.shape, *map(self._size, item.value.flat))
         shape = self._kernel(item.shape) if item.weight else self._places(item.shape)
-        return (self.number(item.name), shape, value, item.weight)
+        return (self.number(item.name), shape, value, item.weight, str(item.assumption))
 
     def nodes(self, nodes: Iterable[NodeProto]) -> Hashable:
         """Nodes without their names."""

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
+from surgeon.analysis.assumptions.assumed_facts import AssumedFacts
 from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope
 from surgeon.ir.structure import Structure, short
@@ -36,6 +37,7 @@ class Signatures:
         self._constants: dict[int, dict[str, int]] = {}
         self._extents: dict[int, tuple[TensorType, int | None]] = {}
         self._of_data: dict[int, tuple[TensorType, bool]] = {}
+        self._assumed = AssumedFacts.of_source(origin)
 
     def of(self, region: Region, shapes: ShapeInference) -> Signature:
         """The signature of a region whose inputs have the dtypes and shapes that `shapes` gives."""
@@ -84,7 +86,7 @@ class Signatures:
                 if maker.op in TRANSPARENT or maker.op in ops or self._are_fixed(source, name, shapes):
                     return None
                 ops.add(maker.op)
-            content.append(facts)
+            content.append((facts, self._assumed.at(source, name)))
         return None if self._are_regrouped(source, names) else tuple(content)
 
     def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
@@ -175,7 +177,8 @@ class Signatures:
             known = self._extents[id(facts)] = (facts, None if has_own else self._number(facts))
         extent = known[1]
         shape = (facts.dtype, *[_renamed(size, unknown) for size in facts.shape]) if extent is None else extent
-        return (shape, is_weight if value is None else tuple([_renamed(x, unknown) for x in value.flat]))
+        content = is_weight if value is None else tuple([_renamed(x, unknown) for x in value.flat])
+        return (shape, content, self._assumed.at(source, name))
 
     def _above(
         self, region: Region, names: Sequence[str], shapes: ShapeInference, unknown: dict[str, Size]
@@ -201,7 +204,7 @@ class Signatures:
             makes = tuple([number(node.scope, name) for name in node.outputs])
             nodes.append((self._kind(node, shapes), reads, makes))
         boundaries = [
-            (numbers.get(boundary.name), boundary.dtype, *_extent(boundary, unknown))
+            (numbers.get(boundary.name), boundary.dtype, boundary.assumption, *_extent(boundary, unknown))
             for boundary in cut.boundary_inputs.values()
         ]
         constants = [(numbers.get(name), _content(tensor)) for name, tensor in cut.constants.items()]

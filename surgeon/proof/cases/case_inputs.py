@@ -44,7 +44,8 @@ class CaseInputs:
 
     def __init__(self, case: ProofCase) -> None:
         self._case, sides = case, case.models
-        self._plan = InputGenerator(sides.before, names=False, bare=case.shape_only_inputs)
+        assumed = {item.name: item.assumption for item in case.inputs if item.assumption is not None}
+        self._plan = InputGenerator(sides.before, names=False, bare=case.shape_only_inputs, assumed=assumed)
         self._plan.speak(vocabulary(sides.after))
         self.specs, self.plain = self._plan.wants, self._plan.edged
         self.weights = frozenset(item.name for item in case.inputs if item.weight)
@@ -65,6 +66,10 @@ class CaseInputs:
             with suppress(SizeError):  # only a size of a table, which has no rows then
                 found[text] = assignment.size(size)
         return found
+
+    def obeying(self, feeds: Feeds) -> Feeds:
+        """Inputs with other elements in place of those that violate the proof's assumptions."""
+        return self._plan.obeying(feeds)
 
     def shape_only(self, sizes: Mapping[str, int]) -> Feeds:
         """Zeros for the inputs of which only the shape is read."""

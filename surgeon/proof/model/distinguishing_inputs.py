@@ -115,13 +115,14 @@ class DistinguishingInputs:
             made = {name: array for name, array in put if array is not None}
             if not made:
                 break
-            yield {**feeds, **made}
+            yield plan.obeying({**feeds, **made})
         tied = [want for want in plan.wants if want.takes_edge_values and want.named is None and feeds[want.name].size]
         for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
-            yield {**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}}
+            yield plan.obeying({**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}})
         for turn in range(_JOINED_TURNS if self.joined and tied else 0):
             random = np.random.default_rng([seed, turn])
-            yield {**feeds, **{want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}}
+            sums = {want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}
+            yield plan.obeying({**feeds, **sums})
 
     def _put(self, want: InputSpec, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
         """An input with numbers at every other element; None where it takes none, or all were used.
@@ -178,7 +179,7 @@ class DistinguishingInputs:
             for (want, rows), count in zip(wants, counts, strict=True):
                 indices = (turn * count + np.arange(count)) % rows
                 feeds[want.name] = indices.reshape(want.shape(larger)).astype(want.dtype)
-            yield feeds
+            yield plan.obeying(feeds)
 
     def _rows_of(self, want: InputSpec) -> int:
         """The number of rows of tables that differ and that an input indexes; 0 for other inputs."""
@@ -225,7 +226,7 @@ def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, n
             array = feeds[want.name].astype(np.float64)
             off = random.uniform(*_OFF, array.shape)
             made[want.name] = np.where(array == 0, off, array * (1 + off)).astype(want.dtype)
-    return made
+    return plan.obeying(made)
 
 
 def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]:

@@ -106,4 +106,4 @@ def with_small_rows(plan: InputGenerator, feeds: Mapping[str, np.ndarray], seed:
             turn = (np.arange(len(rows)) + seed) % len(_LESSER)
             factors = np.array(_LESSER) if least < min(filter(None, _LESSER)) ** 2 else np.array(_LESSER_HALF)
             made[want.name] = (rows * factors[turn][:, None]).reshape(array.shape).astype(want.dtype)
-    return made if any(made[name] is not feeds[name] for name in made) else None
+    return plan.obeying(made) if any(made[name] is not feeds[name] for name in made) else None

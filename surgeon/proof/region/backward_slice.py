@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import TensorProto
 
+from surgeon.analysis.assumptions.assumed_facts import AssumedFacts
 from surgeon.file.tensors.decoding import encode
 from surgeon.ir.equivalence import DEPTH
 from surgeon.ir.original_model import OriginalModel, TensorAddress
@@ -266,7 +267,15 @@ class RegionSlice:
         value = self.shapes.value(home, name) if facts.dtype in INTEGERS_AND_BOOL else None
         if value is None and facts.dtype in INTEGERS_AND_BOOL:
             value = inferred_size(self.shapes, home, name)
-        return BoundaryInput(self._names[key], scope, name, dtype=facts.dtype, shape=facts.shape, value=value)
+        return BoundaryInput(
+            self._names[key],
+            scope,
+            name,
+            dtype=facts.dtype,
+            shape=facts.shape,
+            value=value,
+            assumption=AssumedFacts.of_source(self.origin).at(home, name) or None,
+        )
 
     def _go_back(self, boundary: BoundaryInput) -> None:
         """Include the producer of a boundary input in the models, if that is possible."""

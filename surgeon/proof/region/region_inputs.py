@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from surgeon.analysis.assumptions.assumption import Assumption
 from surgeon.ir.scope import Scope
 from surgeon.shapes.algebra.size_expressions import Size
 
@@ -29,6 +30,8 @@ class BoundaryInput:
     """A small tensor of integers that depends only on the sizes of the dynamic dims."""
     weight: bool = False
     """Whether it stands for a constant that is too large to read."""
+    assumption: Assumption | None = None
+    """The assumption on its values, from those on the model's inputs."""
 
     @property
     def size_in_bytes(self) -> int:

@@ -272,7 +272,9 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
     return ProofCase(
         models=sides,
         inputs=tuple(
-            CaseInput(boundary.name, boundary.shape or (), boundary.value, boundary.weight)
+            CaseInput(
+                boundary.name, boundary.shape or (), boundary.value, boundary.weight, assumption=boundary.assumption
+            )
             for boundary in cut.boundary_inputs.values()
         ),
         outputs=tuple(name for name, _ in cut.region.outputs),

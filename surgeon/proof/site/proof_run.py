@@ -14,7 +14,7 @@ from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site.both_sides import BothSides, Decided, InputFacts
 from surgeon.proof.site.run_findings import RunFindings
-from surgeon.proof.strategies.case_feeds import CaseFeeds, repeated_rows
+from surgeon.proof.strategies.case_feeds import CaseFeeds
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.rows import differing_rows, independent_rows, row_counts
 from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES, SIZE_STRATEGIES
@@ -173,7 +173,7 @@ class ProofRun:
         """Run the fills of some rows again, each in all rows."""
         for place in places:
             facts = _facts(case.rows[place].values(), case.strategy)
-            if failure := self._sides.run(repeated_rows(case, feeds, place), facts, case.dims):
+            if failure := self._sides.run(self._feeds.repeated_rows(case, feeds, place), facts, case.dims):
                 return failure
         return None
 

@@ -49,7 +49,7 @@ class CaseFeeds:
         if case.rows:
             self._fill_rows(made, case, sizes, number)
         made |= self._inputs.shape_only(sizes)
-        return made | self._inputs.sized_values(case.dims, made)
+        return self._inputs.obeying(made) | self._inputs.sized_values(case.dims, made)
 
     def _array(
         self,
@@ -90,11 +90,10 @@ class CaseFeeds:
                 values = self._array(specs[name], fill, sizes, drawn_by, shape=(held, *row))
                 rows[place::count] = values.reshape(held, -1)
 
-
-def repeated_rows(case: InputCase, feeds: Arrays, place: int) -> Arrays:
-    """The inputs of a case where all rows hold the values that the fills at `place` gave some of them."""
-    made = dict(feeds)
-    for name in frozenset[str]().union(*case.rows):
-        held = as_rows(feeds[name], case.row_count)[place :: len(case.rows)]
-        made[name] = np.ascontiguousarray(held[np.arange(case.row_count) % len(held)]).reshape(feeds[name].shape)
-    return made
+    def repeated_rows(self, case: InputCase, feeds: Arrays, place: int) -> Arrays:
+        """The inputs of a case where all rows hold the values that the fills at `place` gave some of them."""
+        made = dict(feeds)
+        for name in frozenset[str]().union(*case.rows):
+            held = as_rows(feeds[name], case.row_count)[place :: len(case.rows)]
+            made[name] = np.ascontiguousarray(held[np.arange(case.row_count) % len(held)]).reshape(feeds[name].shape)
+        return self._inputs.obeying(made)

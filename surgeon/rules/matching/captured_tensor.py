@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from surgeon.analysis.assumptions.assumed_facts import follows
+from surgeon.analysis.assumptions.assumption import Assumption
 from surgeon.errors import ConditionFailed
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
@@ -182,6 +184,15 @@ class CapturedTensor(Operators, gs.Variable):
                 return False
         self._match.rest_on(taken)
         return any(taken.values())
+
+    def holds(self, words: str) -> bool:
+        """Whether its values provably obey words that users assume of inputs: "0..1", "finite", "right-padded".
+
+        They do by the assumptions that the model carries, by its value, its dtype, or the range of its integers.
+        Raises UsageError for other words.
+        """
+        self._ask("values")
+        return follows(self._match.index, self._match.scope, self._name, Assumption.parse(words))
 
     def _ask(self, what: str) -> None:
         self._match.inspected = True

@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
+from surgeon.analysis.assumptions.assumption import Assumption
+from surgeon.analysis.assumptions.model_assumptions import assumptions_of
 from surgeon.analysis.input_dependence import InputDependence
 from surgeon.analysis.input_roles import InputRole, InputRoles, named_role
 from surgeon.ir.index import Index
@@ -33,11 +35,19 @@ class InputGenerator:
 
     `names` says whether hints at a role count: a name (attention_mask, position_ids), or the subtraction of a float
     mask from one.  People name the inputs of a model, but an inner tensor has its producer's name, and there 1 - x is
-    only arithmetic.  bare: inputs of which only the shape is read; they get no values.  Raises InputsUnknown for an
-    input that is not a tensor, has no rank, or has a dtype that numpy cannot hold.
+    only arithmetic.  bare: inputs of which only the shape is read; they get no values.  assumed: assumptions by
+    input, by default those that the model carries.  Raises InputsUnknown for an input that is not a
+    tensor, has no rank, or has a dtype that numpy cannot hold.
     """
 
-    def __init__(self, skeleton: ModelProto, *, names: bool = True, bare: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        skeleton: ModelProto,
+        *,
+        names: bool = True,
+        bare: Collection[str] = (),
+        assumed: Mapping[str, Assumption] | None = None,
+    ) -> None:
         inputs = list(required_inputs(skeleton.graph).values())
         for entry in inputs:
             _require_tensor(entry)
@@ -46,7 +56,7 @@ class InputGenerator:
         wants: list[InputSpec] = []
         self.conditions = 0
         roles, dependence = InputRoles(index), InputDependence(index)
-        half = uses_float16(skeleton)
+        half, assumed = uses_float16(skeleton), assumptions_of(skeleton) if assumed is None else assumed
         for entry in inputs:
             role = roles.of_input(entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
@@ -69,6 +79,7 @@ class InputGenerator:
                     is_unconstrained=free,
                     half=half,
                     keeps_role=keeps_role,
+                    assumption=assumed.get(entry.name),
                 )
             )
             self.conditions += kind == "condition"
@@ -134,6 +145,10 @@ class InputGenerator:
         wants = [want for want in self.wants if want.name not in leave]
         made = {want.name: TensorFiller(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
         return made | {name: array for name, array in self.shape_only(sizes).items() if name not in leave}
+
+    def obeying(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Inputs with other elements in place of those that violate an assumption."""
+        return {**feeds, **{want.name: want.obeying(feeds[want.name]) for want in self.wants if want.name in feeds}}
 
     def shape_only(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
         """Zeros for the inputs of which only the shape is read."""

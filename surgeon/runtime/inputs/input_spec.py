@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from surgeon.analysis.assumptions.assumption import Assumption
 from surgeon.errors import SurgeonError
 from surgeon.runtime.numerics.array_comparison import name_of_dtype
 
@@ -205,6 +206,8 @@ class InputSpec:
     """Whether the model has float16 tensors."""
     keeps_role: bool = True
     """Whether values outside of its role are excluded: it belongs to a whole model, or memory depends on its values."""
+    assumption: Assumption | None = None
+    """The assumption that its values obey."""
 
     @property
     def signed(self) -> bool:
@@ -276,6 +279,10 @@ class InputSpec:
         if values is ValueKind.COUNTS:
             return self.kind == "counts"
         return self.is_index if values is ValueKind.BACKWARDS else True
+
+    def obeying(self, array: np.ndarray) -> np.ndarray:
+        """The array with other elements in place of those that violate the assumption."""
+        return array if self.assumption is None else self.assumption.obey(array)
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""

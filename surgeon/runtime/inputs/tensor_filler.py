@@ -91,7 +91,7 @@ class TensorFiller:
             is_plain = self.want.kind == "plain"
             made = fractional(np.floor(_SPREAD * made) if is_plain else made, self.seed, self.random)
         with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
-            return made.astype(dtype).reshape(self.shape)
+            return self.want.obeying(made.astype(dtype).reshape(self.shape))
 
     def _condition(self) -> np.ndarray:
         """Both values in turn by seed; several conditions go through all combinations."""

@@ -16,6 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
+from surgeon.analysis.assumptions.model_assumptions import Assumptions, assumptions_of
 from surgeon.errors import UsageError
 from surgeon.shapes.constraints.input_dims import input_dims, required_inputs
 
@@ -40,10 +41,11 @@ def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, 
     """Read all sets of inputs from arrays and paths, and check each against the graph's inputs.
 
     An input that has an initializer may be omitted.  Raises UsageError, in one sentence, for a path that does not exist
-    or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
+    or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.  Raises it
+    too for an array that violates an assumption that the model carries.
     """
     entries = {entry.name: entry for entry in skeleton.graph.input}
-    wanted = list(required_inputs(skeleton.graph))
+    wanted, assumed = list(required_inputs(skeleton.graph)), assumptions_of(skeleton) if given else {}
     found: list[InputSet] = []
     for place, item in enumerate(given):
         sets: Iterator[tuple[str, dict[str, np.ndarray]]]
@@ -54,6 +56,7 @@ def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, 
         for source, arrays in sets:
             _require_names(source, arrays, entries, wanted)
             found.append(InputSet(source, {name: _fitted(source, arrays[name], entries[name]) for name in arrays}))
+            _require_assumed(found[-1], assumed)
     return found
 
 
@@ -129,6 +132,18 @@ def _require_names(
     for name in wanted:
         if name not in arrays:
             raise UsageError(f"{source} has no array '{name}', which the model wants: {_listed(wanted)}.")
+
+
+def _require_assumed(given: InputSet, assumed: Assumptions) -> None:
+    """Raise UsageError for an array that violates an assumption."""
+    for name, assumption in assumed.items():
+        place = assumption.violation(given.arrays[name])
+        if place is not None:
+            at = f"{name}[{', '.join(map(str, place))}]" if place else name
+            raise UsageError(
+                f"Input '{name}' in {given} violates the assumption '{name}: {assumption}', because {at} is "
+                f"{given.arrays[name][place]}: give other inputs, or leave out the assumption."
+            )
 
 
 def _listed(wanted: Sequence[str]) -> str:

@@ -1,0 +1,494 @@
+"""Assumptions that users declare: what they mean, where they hold, and that each result states them."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import surgeon
+from surgeon import CheckOptions, Graph, Tensor, require, rule
+from surgeon.analysis.assumptions.assumed_facts import AssumedFacts, cast_fact, follows
+from surgeon.analysis.assumptions.assumption import Assumption, parse_all
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines, assumptions_of, declare
+from surgeon.errors import UsageError
+from surgeon.ir.index import Index
+from surgeon.proof.site import worker_proofs
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.inputs.input_spec import ValueKind
+from surgeon.testing import parse
+from tests.command_line import run
+
+WORDS = [
+    "0..1",
+    "-3..-1.5",
+    "100..1000",
+    "0..0.3",
+    "0..inf",
+    "-inf..inf",
+    "0..31999, sorted",
+    "finite",
+    "nonzero",
+    "-1..0, nonzero",
+    "sorted",
+    "sorted, finite, nonzero",
+    "left-padded",
+    "right-padded",
+    "no padding",
+]
+DTYPES = [
+    *(np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn),
+    *(np.int64, np.int32, np.uint8, ml_dtypes.int4, np.bool_),
+]
+
+
+# What the words mean
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words_are_read_as_they_are_written(words):
+    assert str(Assumption.parse(words)) == words
+    assert Assumption.parse(f"  {words.replace(', ', ' ,')} ") == Assumption.parse(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "shorter"),
+    [
+        ("0..1, finite", "0..1"),
+        ("nonzero, 1..5", "1..5"),
+        ("left-padded, sorted, 0..1", "left-padded"),
+        ("right-padded, sorted", "no padding"),
+        ("right-padded, nonzero", "no padding"),
+        ("1..1", "no padding"),
+    ],
+)
+def test_what_others_imply_is_left_out(words, shorter):
+    assert str(Assumption.parse(words)) == shorter
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("0..1", "-1..1"), ("0..1", "finite"), ("1..2", "nonzero"), ("no padding", "sorted"), ("left-padded", "0..1")],
+)
+def test_some_follow_from_others(one, other):
+    stronger, weaker = map(Assumption.parse, (one, other))
+    assert stronger.implies(weaker)
+    assert not weaker.implies(stronger)
+
+
+@pytest.mark.parametrize(
+    ("words", "good", "bad", "place"),
+    [
+        ("0..1", [0.0, 1.0, 0.5], [0.0, 1.5], (1,)),
+        ("0..1", [-0.0], [np.nan], (0,)),
+        ("0..inf", [np.inf, 0.0], [np.inf, -1e-30], (1,)),
+        ("0..0.3", np.float32([0.3]), np.nextafter(np.float32([0.3]), np.float32(1)), (0,)),
+        ("finite", [3e38], [1.0, -np.inf], (1,)),
+        ("nonzero", [np.nan, 1e-45], [1.0, -0.0], (1,)),
+        ("sorted", [[1.0, 1.0, 2.0], [-3.0, 0.0, 0.0]], [[1.0, 2.0], [3.0, 2.0]], (1, 1)),
+        ("sorted", [1.0], [1.0, np.nan], (1,)),
+        ("right-padded", [[1, 0, 0], [1, 1, 1]], [[1, 0, 1], [1, 1, 1]], (0, 2)),
+        ("right-padded", [[True, False]], [[1, 0], [0, 0]], (1, 0)),
+        ("right-padded", [[1.0, 0.0]], [[1.0, 0.5]], (0, 1)),
+        ("left-padded", [[0, 0, 1], [1, 1, 1]], [[0, 1, 0]], (0, 2)),
+        ("no padding", [[1, 1]], [[1, 1], [0, 1]], (1, 0)),
+        ("0..3", np.uint8([0, 3]), np.uint8([3, 255]), (1,)),
+    ],
+)
+def test_the_first_violation_has_its_place(words, good, bad, place):
+    assumption = Assumption.parse(words)
+    assert assumption.violation(np.asarray(good)) is None
+    assert assumption.violation(np.asarray(bad)) == place
+
+
+@given(st.sampled_from(WORDS), st.sampled_from(DTYPES), st.sampled_from([0.01, 1.0, 300.0, 1e30]), st.integers(0, 99))
+def test_arrays_obey_after_obey(words, dtype, scale, seed):
+    """Whatever they held; what obeys already stays the same object."""
+    assumption, dtype = Assumption.parse(words), np.dtype(dtype)
+    try:
+        assumption.require_dtype(dtype)
+    except UsageError:
+        return
+    random = np.random.default_rng(seed)
+    shape = [(3, 7), (), (0, 3), (3, 0), (2, 1), (1, 5)][seed % 6]
+    special = random.choice([0.0, -0.0, 1.0, np.nan, np.inf, -np.inf], shape)
+    with np.errstate(all="ignore"):
+        array = np.where(random.random(shape) < 0.3, special, random.normal(0, scale, shape)).astype(dtype)
+        made = assumption.obey(array)
+    assert (made.dtype, made.shape) == (array.dtype, array.shape)
+    assert assumption.violation(made) is None
+    assert assumption.obey(made) is made
+
+
+def test_values_spread_over_a_range():
+    """So that the middle of a range far from zero is met too, and equal elements stay equal."""
+    array = np.random.default_rng(0).normal(0, 1, 1000).astype(np.float32)
+    made = Assumption.parse("100..1000").obey(np.concatenate([array, array]))
+    assert np.histogram(made, 9, (100, 1000))[0].min() > 50
+    assert (made[:1000] == made[1000:]).all()
+    whole = Assumption.parse("5..31999").obey(np.arange(-1000, 5))
+    assert np.histogram(whole, 9, (5, 31999))[0].min() > 50
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("x", "is not of the form NAME: WORDS"),
+        (": 0..1", "is not of the form NAME: WORDS"),
+        ("x: sort", "did you mean 'sorted'?"),
+        ("x: ", "write no padding, left-padded, right-padded, sorted, finite, nonzero, or a range as 0..1"),
+        ("x: 31999..0", "'31999..0' begins above its end: write 0..31999"),
+        ("x: 0..", "'0..' is not a range: write two numbers, as 0..1 or 0..inf"),
+        ("x: nan..1", "is not a range"),
+        ("x: 0..1, 0..2", "0..1 and 0..2 are two ranges: write one"),
+        ("x: left-padded, right-padded", "left-padded and right-padded contradict each other"),
+        ("x: 0..0, nonzero", "contradicts itself"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(text, part):
+    with pytest.raises(UsageError, match="x|NAME") as refused:
+        parse_all([text])
+    assert part in str(refused.value)
+
+
+def test_a_name_may_hold_colons():
+    assert parse_all(["scope/x:0: 0..1", "scope/x:0: nonzero"]) == {"scope/x:0": Assumption.parse("0..1, nonzero")}
+
+
+# What a model carries
+
+
+MODEL = """(float[n, 4] x, int64[n, s] ids, string[n] t) => (float[n, 4] y, int64[n, s] z, string[n] u) {
+    y = Relu(x)  z = Abs(ids)  u = Identity(t) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("idx: 0..9", "'idx', which is not an input; did you mean 'ids'?"),
+        ("ids: finite", "int64 has no infinity and no NaN: leave out 'finite'"),
+        ("ids: 0.2..0.8", "int64 has no number in 0.2..0.8"),
+        ("t: 0..9", "it holds strings"),
+    ],
+)
+def test_assumptions_that_do_not_fit_the_model_are_refused(text, part):
+    with pytest.raises(UsageError) as refused:
+        declare(parse(MODEL), [text])
+    assert part in str(refused.value)
+
+
+def test_a_model_carries_its_assumptions():
+    model = parse(MODEL)
+    assert declare(model, ["x: 0..5", "ids: sorted"])
+    assert not declare(model, ["x: 0..5"])
+    assert declare(model, ["ids: 0..9"])
+    assert assumption_lines(model) == ("x: 0..5", "ids: 0..9, sorted")
+    assert not declare(model, ["x: 0..100"])  # the narrower range stays
+    with pytest.raises(UsageError, match=r"carries the assumption 'x: 0\.\.5', which contradicts 'x: 3\.\.9'"):
+        declare(model, ["x: 3..9"])
+    model.metadata_props.add(key="surgeon.assume.gone", value="0..1")
+    assert list(assumptions_of(model)) == ["x", "ids"]
+    model.metadata_props[0].value = "0..1.."
+    with pytest.raises(UsageError, match=r"metadata 'surgeon\.assume\.x' is not valid"):
+        assumptions_of(model)
+
+
+# Inputs
+
+
+@pytest.mark.parametrize("values", list(ValueKind))
+def test_generated_inputs_obey(values):
+    model = parse(
+        "(float[n, 4] x, int64[n, s] ids, int64[n, s] attention_mask, float[n, 4] free)"
+        " => (float[n, 4] y, int64[n, s] z, int64[n, s] w, float[n, 4] v) {"
+        " y = Relu(x)  z = Abs(ids)  w = Identity(attention_mask)  v = Relu(free) }"
+    )
+    words = {"x": "-0.5..2", "ids": "0..31999, sorted", "attention_mask": "right-padded"}
+    declare(model, [f"{name}: {text}" for name, text in words.items()])
+    plan = InputGenerator(model)
+    for seed in range(6):
+        feeds = plan.generate(seed, {"n": 3, "s": 7}, values)
+        for name, text in words.items():
+            assert Assumption.parse(text).violation(feeds[name]) is None, name
+    if values is ValueKind.USUAL:
+        assert feeds["free"].min() < -0.5
+
+
+def test_inputs_of_users_that_violate_are_refused(tmp_path):
+    model = parse(MODEL)
+    x, ids = np.zeros((2, 4), np.float32), np.zeros((2, 3), np.int64)
+    bad = x.copy()
+    bad[1, 2] = 1.5
+    t = np.array(["a", "b"])
+    np.savez(tmp_path / "good.npz", x=x, ids=ids, t=t)
+    np.savez(tmp_path / "later.npz", x=bad, ids=ids, t=t)
+    assert surgeon.compare(model, model, inputs=tmp_path, assume={"x": "0..2"}).proved
+    with pytest.raises(UsageError) as refused:
+        surgeon.compare(model, model, inputs=tmp_path, assume={"x": "0..1"})
+    later = tmp_path / "later.npz"
+    assert str(refused.value) == (
+        f"Input 'x' in {later} violates the assumption 'x: 0..1', because x[1, 2] is 1.5: give other inputs, or leave "
+        "out the assumption."
+    )
+
+
+# Rules that are right only under an assumption
+
+
+def itself(g: Graph, x: Tensor) -> Tensor:
+    return x
+
+
+def as_boolean(g: Graph, x: Tensor) -> Tensor:
+    return g.cast(x, to=np.bool_)
+
+
+def clipped(g: Graph, x: Tensor) -> Tensor:
+    return g.clip(x, 0.0, 1.0)
+
+
+def limited(g: Graph, x: Tensor) -> Tensor:
+    return g.clip(x, 0, 31999)
+
+
+def without_nan(g: Graph, x: Tensor) -> Tensor:
+    return g.where(g.isnan(x), 0.0, x)
+
+
+def without_zero(g: Graph, x: Tensor) -> Tensor:
+    return g.where(g.equal(x, 0.0), 1.0, x)
+
+
+def largest(g: Graph, x: Tensor) -> Tensor:
+    return g.reduce_max(x, keepdims=0, axes=[-1])
+
+
+def first(g: Graph, x: Tensor) -> Tensor:
+    return g.gather(x, 0, axis=1)
+
+
+def last(g: Graph, x: Tensor) -> Tensor:
+    return g.gather(x, -1, axis=1)
+
+
+def hidden(g: Graph, x: Tensor) -> Tensor:
+    return g.equal(x, 0)
+
+
+def nothing_hidden(g: Graph, x: Tensor) -> Tensor:
+    return g.not_(g.equal(x, x))
+
+
+RIGHT_UNDER = {
+    "0..1": (clipped, itself, "float[n, 4] x", "float[n, 4] y", "y = Clip(x, zero, one)"),
+    "0..31999": (limited, itself, "int64[n, s] x", "int64[n, s] y", "y = Clip(x, none, most)"),
+    "finite": (without_nan, itself, "float[n, 4] x", "float[n, 4] y", "a = IsNaN(x)  y = Where(a, zero, x)"),
+    "nonzero": (without_zero, itself, "float[n, 4] x", "float[n, 4] y", "a = Equal(x, zero)  y = Where(a, one, x)"),
+    "sorted": (largest, last, "float[n, s] x", "float[n] y", "y = ReduceMax<axes=[-1], keepdims=0>(x)"),
+    "left-padded": (largest, last, "int64[n, s] x", "int64[n] y", "y = ReduceMax<axes=[-1], keepdims=0>(x)"),
+    "right-padded": (largest, first, "int64[n, s] x", "int64[n] y", "y = ReduceMax<axes=[-1], keepdims=0>(x)"),
+    "no padding": (hidden, nothing_hidden, "int64[n, s] x", "bool[n, s] y", "y = Equal(x, none)"),
+}
+CONSTANTS = "float zero = {0}, float one = {1}, int64 none = {0}, int64 most = {31999}"
+
+
+def rewritten(words, pattern, replacement, model, *, conditions=(), **options):
+    """The model and the report of a rewrite by a rule of this pattern and replacement."""
+
+    def made(g: Graph, x: Tensor) -> Tensor:
+        """A rule of this test."""
+        return replacement(g, x)
+
+    one = rule(patterns=[pattern], conditions=list(conditions), target="any", name="one")(made)
+    given = CheckOptions(assume={"x": words} if words else {}, **options)
+    return surgeon.rewrite(model, one, keep_going=True, options=given)
+
+
+def model_of(words):
+    pattern, replacement, given, made, nodes = RIGHT_UNDER[words]
+    return pattern, replacement, parse(f"({given}) => ({made}) <{CONSTANTS}> {{ {nodes} }}")
+
+
+@pytest.mark.parametrize("words", RIGHT_UNDER)
+def test_a_rule_is_proved_only_under_its_assumption(words):
+    pattern, replacement, model = model_of(words)
+    after, report = rewritten(words, pattern, replacement, model)
+    assert report.outcome == "proved", report.doubts
+    assert report.assumptions == (f"x: {words}",)
+    assert report.to_dict()["assumptions"] == [f"x: {words}"]
+    assert [(item.key, item.value) for item in after.metadata_props] == [("surgeon.assume.x", words)]
+    _, report = rewritten("", pattern, replacement, model)
+    assert report.outcome == "failed"
+    assert "assumptions" not in report.to_dict()
+
+
+@pytest.mark.parametrize("words", RIGHT_UNDER)
+def test_conditions_ask_for_assumptions(words):
+    pattern, replacement, model = model_of(words)
+
+    def is_assumed(x: Tensor) -> None:
+        require(x.holds(words), f"x may not be {words}")
+
+    _, report = rewritten(words, pattern, replacement, model, conditions=[is_assumed])
+    assert (report.count("one"), report.outcome) == (1, "proved")
+    _, report = rewritten("", pattern, replacement, model, conditions=[is_assumed])
+    assert report.count("one") == 0
+    assert report.misses[0].reason.startswith(f"x may not be {words}")
+
+
+def test_only_inputs_that_are_assumed_are_proved_so():
+    """Equal sites share a proof, but not with one of which less is known."""
+    model = parse(
+        f"(float[n, 4] x, float[n, 4] w) => (float[n, 4] y, float[n, 4] z) <{CONSTANTS}> {{"
+        " y = Clip(x, zero, one)  v = Mul(w, w)  z = Clip(v, zero, one) }"
+    )
+    _, report = rewritten("0..1", clipped, itself, model)
+    assert [site.root for site in report.sites] == ["y"]
+    assert [site.root for site in report.rolled_back] == ["z"]
+
+
+def test_a_proof_is_not_remembered_for_less_than_it_assumed(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURGEON_CACHE", str(tmp_path))
+    cases, task = [], worker_proofs._task
+    monkeypatch.setattr(worker_proofs, "_task", lambda case: cases.append(case) or task(case))
+    pattern, replacement, model = model_of("0..1")
+    for words, outcome, runs in (
+        ("0..1", "proved", 1),
+        ("0..1", "proved", 0),
+        ("0..2", "failed", 1),
+        ("", "failed", 1),
+        ("0.25..0.75", "proved", 1),
+        ("0..1", "proved", 0),
+    ):
+        cases.clear()
+        _, report = rewritten(words, pattern, replacement, model)
+        assert (report.outcome, len(cases)) == (outcome, runs), words
+
+
+MOVES = {
+    "Transpose(x)": "0..1",
+    "Reshape(x, flat)": "0..1",
+    "Unsqueeze(x, front)": "sorted, 0..1",
+    "Unsqueeze(x, back)": "0..1",
+    "Identity(x)": "sorted, 0..1",
+    "Slice(x, front, back)": "0..1",
+    "Concat<axis=0>(x, x)": "0..1",
+    "Concat<axis=0>(x, w)": "",
+    "Cast<to=11>(x)": "sorted, 0..1",
+    "Cast<to=7>(x)": "sorted, 0..1",
+    "Neg(x)": "",
+}
+
+
+@pytest.mark.parametrize("node", MOVES)
+def test_nodes_that_move_elements_keep_what_holds_for_each(node):
+    model = parse(
+        "(float[n, 4] x, float[n, 4] w) => (y) <int64[1] flat = {-1}, int64[1] front = {0}, int64[1] back = {2}>"
+        f" {{ y = {node} }}"
+    )
+    declare(model, ["x: sorted, 0..1"])
+    index = Index.over(model)
+    found = AssumedFacts.of(index).at(index.main, "y")
+    assert found == (Assumption.parse(MOVES[node]) if MOVES[node] else Assumption())
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "new", "left"),
+    [
+        ("0..300", np.int64, np.int32, "0..300"),
+        ("0..300", np.int64, np.uint8, ""),
+        ("nonzero", np.int32, np.float32, "nonzero"),
+        ("nonzero", np.int64, np.int32, ""),
+        ("nonzero", np.float32, np.float64, "nonzero"),
+        ("nonzero", np.float64, np.float32, ""),
+        ("0.25..3.5", np.float32, np.int64, "0..3"),
+        ("0.25..3.5", np.float64, np.float16, "0.25..3.5"),
+        ("0..1e6", np.float32, np.float16, ""),
+        ("finite", np.float32, np.float64, "finite"),
+        ("finite", np.float64, np.float32, ""),
+        ("sorted", np.float32, np.int64, ""),
+        ("right-padded", np.int64, np.bool_, "right-padded"),
+        ("nonzero", np.int64, np.bool_, "no padding"),
+        ("-5..5", np.int64, np.bool_, ""),
+    ],
+)
+def test_casts_keep_what_the_new_dtype_keeps(words, old, new, left):
+    found = cast_fact(Assumption.parse(words), np.dtype(old), np.dtype(new))
+    assert found == (Assumption.parse(left) if left else Assumption())
+    array = Assumption.parse(words).obey(np.random.default_rng(0).normal(0, 3, (40, 6)).astype(old))
+    with np.errstate(over="ignore"):
+        assert found.violation(array.astype(new)) is None
+
+
+def test_ranges_of_integers_follow_from_assumptions():
+    model = parse("(int64[n] x) => (y) <int64 five = {5}> { a = Mul(x, five)  y = Add(a, five) }")
+    index = Index.over(model)
+    assert not follows(index, index.main, "y", Assumption.parse("5..20"))
+    declare(model, ["x: 0..3"])
+    index = Index.over(model)
+    assert follows(index, index.main, "y", Assumption.parse("5..20, nonzero"))
+    assert not follows(index, index.main, "y", Assumption.parse("5..19"))
+
+
+# What results say
+
+
+def test_the_first_screen_and_json_say_under_which_assumption(tmp_path):
+    model, rules = tmp_path / "in.onnx", tmp_path / "rules.py"
+    onnx.save(model_of("0..1")[2], model)
+    rules.write_text(
+        "from surgeon import Graph, Tensor, rule\n\n\n"
+        "def clipped(g: Graph, x: Tensor) -> Tensor:\n    return g.clip(x, 0.0, 1.0)\n\n\n"
+        "@rule(patterns=[clipped], target='any')\n"
+        'def unclipped(g: Graph, x: Tensor) -> Tensor:\n    """What a Clip reads."""\n    return x\n'
+    )
+    out, again = tmp_path / "out.onnx", tmp_path / "again.onnx"
+    shown = run("rewrite", model, out, "--rules", f"{rules}:unclipped", "--assume", "x: 0..1")
+    assert shown.exit_code == 0
+    assert "1 of 1 site proved, under the assumption x: 0..1" in shown.output
+    shown = run("compare", model, out)
+    assert shown.exit_code == 0
+    assert "under the assumption x: 0..1" in shown.output
+    # A model that carries assumptions keeps them, and further ones are joined to them.
+    more = CheckOptions(assume=["x: nonzero"])
+    surgeon.rewrite(out, "gelu", output=again, options=more)
+    assert assumption_lines(onnx.load(again)) == ("x: 0..1",)  # nothing fired, so nothing relies on the new one
+    _, report = surgeon.edit(out, surgeon.edits.Metadata("author", "me"), output=again, options=more)
+    assert report.to_dict()["assumptions"] == ["x: 0..1, nonzero"]
+    assert assumption_lines(onnx.load(again)) == ("x: 0..1, nonzero",)
+
+
+def test_without_a_change_the_bytes_stay(tmp_path):
+    model, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(model_of("0..1")[2], model)
+    surgeon.rewrite(model, "gelu", output=out, options=CheckOptions(assume="x: 0..1"))
+    assert out.read_bytes() == model.read_bytes()
+
+
+def test_whole_models_are_compared_under_the_assumption():
+    pattern, replacement, model = model_of("0..1")
+    after, _ = rewritten("0..1", pattern, replacement, model)
+    other = parse("(float[n, 4] x) => (float[n, 4] y) { y = Identity(x) }")
+    assert not surgeon.compare(model, other).proved
+    assert surgeon.compare(model, other, assume={"x": "0..1"}).assumptions == ("x: 0..1",)
+    assert surgeon.compare(model, other, assume=["x: 0..1"]).proved
+    assert surgeon.compare(model, after).proved  # it carries the assumption
+    assert not surgeon.compare(model, other, assume="x: 0..2").proved
+
+
+def test_renamed_inputs_keep_their_assumptions():
+    model = parse(MODEL)
+    after, _ = surgeon.edit(
+        model, surgeon.edits.Rename("x", "pixels"), options=CheckOptions(assume={"x": "0..1", "ids": "sorted"})
+    )
+    assert assumption_lines(after) == ("pixels: 0..1", "ids: sorted")
+
+
+def test_unknown_inputs_are_refused_before_anything_runs(tmp_path):
+    model = tmp_path / "in.onnx"
+    onnx.save(parse(MODEL), model)
+    shown = run("rewrite", model, tmp_path / "out.onnx", "--rules", "gelu", "--assume", "y: 0..1")
+    assert shown.exit_code == 2
+    assert "There is an assumption on 'y', which is not an input; there are x, ids, t." in shown.output
+    assert not (tmp_path / "out.onnx").exists()
