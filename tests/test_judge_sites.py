@@ -68,7 +68,7 @@ def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
         OrtSession(original) as one,
         OrtSession(rewritten) as two,
         Float64Reference(original) as three,
-        SensitivityProbe(original, {}, (), three, one.run, plan.edged) as moves,
+        SensitivityProbe(original, {}, (), lambda: three, one.run, plan.edged) as moves,
     ):
         right, answer = three.run(feeds)["y"], one.run(feeds)["y"]
         asked = JudgeSettings(answer.dtype, overflowing=values in OVERFLOWING)

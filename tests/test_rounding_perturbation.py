@@ -89,7 +89,7 @@ def test_what_rounds_nothing_cannot_be_perturbed():
 def test_each_of_many_ties_is_given_time_to_fall():
     """Four directions let most of them jump, and not all: the others are no fault either."""
     feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
-    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), lambda: wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
         jumps = [moves.sensitivity("y", right, F32, feeds, turn).jumps > 0 for turn in range(MAX_DIRECTIONS)]
         few, some = (np.any(jumps[:turns], axis=0) for turns in (DIRECTIONS, MAX_DIRECTIONS))
@@ -114,7 +114,7 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
     x[4], c[4] = 1000, 0
     x[others] -= (x + c - 1000)[others].sum() / 31
     feeds = {"x": x.astype(np.float32), "c": c.astype(np.float32)}
-    with Float64Reference(CENTRED) as wide, SensitivityProbe(CENTRED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(CENTRED) as wide, SensitivityProbe(CENTRED, {}, (), lambda: wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
         moved = [moves.sensitivity("y", right, F32, feeds, turn).smooth[4] for turn in range(MAX_DIRECTIONS)]
         few, some = max(moved[:DIRECTIONS]), max(moved)
@@ -134,7 +134,7 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
 def test_what_passes_and_is_blurred_is_given_few_turns():
     """A search for rare jumps, which takes many runs, is for what does not pass."""
     feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
-    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), lambda: wide, wide.run, ()) as moves:
         right, asked = wide.run(feeds)["y"], []
 
         def blurred(moved):
@@ -149,7 +149,7 @@ def test_what_passes_and_is_blurred_is_given_few_turns():
 def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
     """It and the result err alike, by what rounding carries both."""
     feeds = {"x": np.array([0.15, 0.25, 0.35], np.float32)}
-    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), lambda: wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
         jumps = np.any(
             [moves.sensitivity("y", right, F32, feeds, turn).jumps > 0 for turn in range(DIRECTIONS)], axis=0

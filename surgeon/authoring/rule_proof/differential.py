@@ -114,7 +114,7 @@ class _ModelPair:
         reference = self.reference if exact is not None else None
         answer = original if exact is None else exact
         with SensitivityProbe(
-            self.model, {}, self.custom_ops, reference=reference, first=self.first.run, whole=()
+            self.model, {}, self.custom_ops, reference=lambda: reference, first=self.first.run, whole=()
         ) as moves:
             return moves.judge(partial(settled, exact), name, answer, dtype=original.dtype, feeds=feeds)
 

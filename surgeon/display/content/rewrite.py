@@ -36,7 +36,7 @@ from surgeon.display.registry import reports
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_engine
+from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, ORIGINAL_ITSELF, replacement_engine
 from surgeon.text import and_more, format_count, join_first, of_the_limit
 
 if TYPE_CHECKING:
@@ -210,15 +210,17 @@ def engine_words(report: RewriteReport) -> list[str]:
 
 def proof_words(report: RewriteReport) -> Iterator[str]:
     """The proofs: how many, by what, and against what."""
-    ways: dict[tuple[str, str, bool], dict[object, SiteProof]] = {}
+    ways: dict[tuple[str, bool], dict[object, SiteProof]] = {}
     for proof in report.proofs:
         if proof.runs:
-            ways.setdefault((proof.oracle, proof.reference, proof.independent), {})[proof.key] = proof
-    for (oracle, reference, independent), proofs in ways.items():
+            ways.setdefault((proof.oracle, proof.independent), {})[proof.key] = proof
+    for (oracle, independent), proofs in ways.items():
+        references = dict.fromkeys(proof.reference for proof in proofs.values())
+        others = [reference for reference in references if reference != ORIGINAL_ITSELF]
         runs = sum(proof.runs for proof in proofs.values())
         doubt = "" if independent else " (not independent: it proves the wiring, not the op)"
         count = f"{format_count(len(proofs), 'proof')}, {format_count(runs, 'run')}"
-        yield f"{count} under {oracle}{doubt}, against {reference}"
+        yield f"{count} under {oracle}{doubt}, against {' and '.join(others or references)}"
     looked = Counter(proof.oracle for proof in report.proofs if proof.oracle and not proof.runs)
     for oracle, count_of in looked.items():
         yield f"{format_count(count_of, 'proof')} by {oracle}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -89,8 +89,6 @@ class BothSides:
 
     def __exit__(self, *_: object) -> None:
         self._note_engines()
-        if self._reference is not None:
-            self._findings.reference = self._reference.name  # these may have changed to other engines
         self._stack.close()
 
     def _open(self) -> None:
@@ -101,19 +99,17 @@ class BothSides:
             self.inputs = CaseInputs(case)
             self._first, self._second = self._opened(sides, stack)
             self._note_engines()
-            self._reference = self._opened_reference(sides.before)
-            if self._reference is not None:
-                stack.enter_context(self._reference)
             probe = SensitivityProbe(
                 sides.before,
                 case.bodies_before,
                 case.options.custom_ops,
-                self._reference,
+                lambda: self._reference,
                 first=self._first.run,
                 whole=self.inputs.plain | made,
             )
             arithmetic = TargetArithmetic(self._second, case.options.runtime)
             self._judge = OutputJudge(case, self._oracle, stack.enter_context(probe), arithmetic)
+            self._before = sides.before
             self._stack = stack.pop_all()
 
     def _opened(self, sides: RegionModels, stack: ExitStack) -> tuple[Oracle, Oracle]:
@@ -151,11 +147,12 @@ class BothSides:
         found.independent = first.is_independent and second.is_independent
         found.not_on_target = second.refusal if isinstance(second, TargetReplacement) else ""
 
-    def _opened_reference(self, model: onnx.ModelProto) -> Float64Reference | None:
-        """The original in higher precision; None if nothing computes it."""
-        self._noted(REFERENCE, None)
+    @cached_property
+    def _reference(self) -> Float64Reference | None:
+        """The original in higher precision, opened at first use; None if nothing computes it."""
+        options, bodies = self.case.options, self.case.bodies_before
         try:
-            return Float64Reference(model, self.case.bodies_before, custom_ops=self.case.options.custom_ops)
+            return self._stack.enter_context(Float64Reference(self._before, bodies, custom_ops=options.custom_ops))
         except SessionError:
             return None
 
@@ -276,3 +273,5 @@ class BothSides:
             return self._reference.run(feeds)
         except SessionError:
             return {}  # compared with the original's own result
+        finally:
+            self._findings.reference = self._reference.name  # it changes to another engine if one fails

@@ -8,6 +8,7 @@ from surgeon.proof.check_result import Outcome
 from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.proof_case import ProofCase
 from surgeon.runtime.inputs.string_values import unmatched
+from surgeon.runtime.sessions.engine_names import ORIGINAL_ITSELF
 
 
 @dataclass(slots=True)
@@ -24,8 +25,8 @@ class RunFindings:
     """Why the target's runtime did not run the replacement on all inputs."""
     independent: bool = True
     """Whether neither side ran by a rule's own pattern."""
-    reference: str = "the original's own result"
-    """Name of the reference for both sides."""
+    reference: str = ORIGINAL_ITSELF
+    """Name of the reference for both sides; results that are close to the original's need no other."""
     refusal: str = ""
     """Why the original did not run on the first inputs that it refused."""
     depends_on_weights: bool = False

@@ -32,8 +32,8 @@ _MAX_STEPS = 64.0
 class SensitivityProbe:
     """How far the original moves.  A context manager.
 
-    mini: the original.  reference: runs it in float64, None if nothing does.  first: runs it as it is.  whole: inputs
-    whose integers are moved too, because they have no meaning.
+    mini: the original.  reference: gives its runtime in float64, None if nothing runs it so; called at first use.
+    first: runs it as it is.  whole: inputs whose integers are moved too, because they have no meaning.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class SensitivityProbe:
         mini: onnx.ModelProto,
         bodies: Mapping[str, FunctionProto],
         custom_ops: Sequence[str | Path],
-        reference: Float64Reference | None,
+        reference: Callable[[], Float64Reference | None],
         first: Callable[[Feeds], Answers],
         whole: Collection[str],
     ) -> None:
@@ -92,16 +92,17 @@ class SensitivityProbe:
 
         answer: the result of the reference, or without one of the original.  dtype: the output's dtype.
         """
-        if self._reference is None:
+        exact = self._reference()
+        if exact is None:
             return self._by_the_original(name, answer, dtype, feeds=feeds, turn=turn)
         unit = _UNITS_OF_DOUBLES if any(array.dtype == np.float64 for array in feeds.values()) else 1.0
         moved = [perturb_by_units(feeds, self._whole, turn, by) for by in (unit, STEP_FRACTION * unit)]
-        by_inputs = self._pair(self._reference, name, moved)
-        reference = self._perturbed_reference()
+        by_inputs = self._pair(exact, name, moved)
+        perturbed = self._perturbed_reference()
         amounts = [
             {AMPLITUDE_INPUT: np.asarray(by), SEED_INPUT: np.asarray(turn)} for by in (unit, STEP_FRACTION * unit)
         ]
-        by_rounding = self._pair(reference, name, [{**feeds, **by} for by in amounts]) if reference is not None else []
+        by_rounding = self._pair(perturbed, name, [{**feeds, **by} for by in amounts]) if perturbed is not None else []
         if not by_inputs and not by_rounding:
             return None
         return classify_sensitivity(answer, dtype, by_inputs, by_rounding=by_rounding, unit=unit)

@@ -2,6 +2,8 @@
 
 ONNX_RUNTIME = "ONNX Runtime"
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
+ORIGINAL_ITSELF = "the original's own result"
+"""The reference for results that are all as close to the original's as rounding allows."""
 KERNEL_ENGINES = (ONNX_RUNTIME, NODE_BY_NODE)
 
 
