@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_640,
     "precision": 5_620,
-    "proof": 9_560,
+    "proof": 10_150,
     "rules": 11_410,
     "rules of `patterns`": 13_250,
     "runtime": 13_420,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto
 
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model.bisect import find_culprits
+from surgeon.proof.model.bisect import find_culprits, minimal_part
 from surgeon.proof.model.model_check import ModelCheck
 from tests import sampling
 from tests.test_model_check import body
@@ -29,6 +29,21 @@ class Counted:
 def bound(count: int, found: int) -> int:
     """What `find_culprits` promises."""
     return 1 + found * (1 + math.ceil(math.log2(max(count, 1))))
+
+
+@settings(max_examples=sampling.examples(300), deadline=None)
+@given(data=st.data(), count=st.integers(1, 300))
+def test_a_part_of_which_each_item_is_needed(data: st.DataObject, count: int) -> None:
+    """All items of one group are left and no other; a single one takes at most two calls for each halving."""
+    group = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=6))
+    fails = Counted([frozenset(group)])
+    assert minimal_part(range(count), fails) == sorted(group)
+    assert len(group) > 1 or len(fails.calls) <= 2 * math.ceil(math.log2(count))
+
+
+def test_a_search_that_is_stopped_gives_what_fails_by_then() -> None:
+    fails = Counted([frozenset({3})])
+    assert minimal_part(range(16), fails, lambda: len(fails.calls) < 2) == [0, 1, 2, 3]
 
 
 @settings(max_examples=sampling.examples(300), deadline=None)

@@ -125,7 +125,7 @@ def test_each_site_that_fails_is_reported_by_its_own_tensor(monkeypatch):
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse(text), doubled)
     sites = caught.value.report.rolled_back
-    assert [site.proof.reason.split()[0] for site in sites] == ["'y'", "'w'"]
+    assert [site.proof.reason.split()[0] for site in sites] == ["x", "s"]
     assert [site.proof.worst.name for site in sites] == ["y", "w"]
 
 

@@ -1,5 +1,7 @@
 """Wrong rules are caught at each site, right ones pass where rounding makes it hard."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -36,7 +38,8 @@ def test_wrong_constant():
         return g.mul(g.ms_gelu(x), 1.0001)
 
     site = failing(parse(GELU), wrong)
-    assert "'y' differs from the float64 reference by" in site.proof.reason
+    text = r"x\[0, 7\] = .* gives y\[0, 7\] = .* instead of .* apart where .* is allowed\)$"
+    assert re.match(text, site.proof.reason)
     assert site.proof.worst.rewritten.max_abs > 10 * site.proof.worst.original.max_abs
 
 
@@ -59,7 +62,7 @@ def test_lost_cast():
     text = """(float16[n, 64] x) => (float16[n, 1] y) <float two = {2.0}>
         { c = Cast<to = 1>(x) p = Pow(c, two) m = ReduceMean<axes = [-1]>(p) r = Sqrt(m) y = Cast<to = 10>(r) }"""
     site = failing(parse(text), wrong)
-    assert "inputs denormals" in site.proof.reason, "small halves are lost as large ones are"
+    assert re.match(r"x\[0, \d+\] = \S+e-05 gives 0.0 instead of \S+e-06 ", site.proof.reason), "as large ones are"
 
 
 def test_lost_cast_that_changes_the_dtype():
@@ -136,7 +139,7 @@ def test_right_at_eleven_sites_and_wrong_at_one():
     (site,) = report.rolled_back
     assert site.replaced[-1].outputs == ("x8",)
     assert "1 of 12 sites was rolled back" in str(caught.value)
-    assert "wrong_once at x8: 'x8' differs" in str(caught.value)
+    assert "wrong_once at x8: x7[0, 7] = " in str(caught.value)
     assert [node.op_type for node in made.graph.node].count("Gelu") == 11
     onnx.checker.check_model(parse(text))
     again, kept = surgeon.rewrite(model, wrong_once, keep_going=True)

@@ -121,7 +121,9 @@ def test_a_tensor_is_no_sequence(body):
         return x if body.startswith("y") else g.sequence_construct(x)
 
     model = parse(f"(float[n, 4] x) => (seq(float[n, 4]) y) {{ {body} }}")
-    with pytest.raises(surgeon.CheckFailed, match="a sequence stands for a tensor|differs|does not load"):
+    with pytest.raises(
+        surgeon.CheckFailed, match="a sequence stands for a tensor|len.s. = 1 instead of 2|does not load"
+    ):
         surgeon.rewrite(model, one)
 
 
@@ -228,9 +230,8 @@ def test_an_epsilon_shows_in_small_numbers(dtype):
 
     text = f"""({dtype}[n, 8] x, {dtype}[8] s) => ({dtype}[n, 8] y)
         {{ h = LayerNormalization<axis = -1, epsilon = {epsilon}>(x, s) y = Neg(h) }}"""
-    with pytest.raises(surgeon.CheckFailed) as caught:
+    with pytest.raises(surgeon.CheckFailed, match=r"x\[0, \d\] = .* give y\[0, \d\] = "):
         surgeon.rewrite(parse(text), other_epsilon)
-    assert "inputs" in caught.value.report.rolled_back[0].proof.reason
 
 
 def test_what_is_far_below_zero_all_over():
@@ -242,7 +243,7 @@ def test_what_is_far_below_zero_all_over():
 
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse("(float[n, 8] x) => (float[n, 8] y) { e = Exp(x) y = Neg(e) }"), floored)
-    assert "by 1e-05 where" in caught.value.report.rolled_back[0].proof.reason
+    assert "gives y[0, 0] = -1e-05 instead of -0.0" in caught.value.report.rolled_back[0].proof.reason
 
 
 def test_masks_are_padded_from_either_side():
@@ -370,7 +371,7 @@ def test_a_rule_that_differs_on_purpose_is_compared_as_it_says():
 
     with pytest.raises(surgeon.CheckFailed) as failed:
         surgeon.rewrite(model, made())
-    assert ', shapes [512], [512]; a rule that means this says differs={"non_finite"' in str(failed.value)
+    assert "x = inf and y = 0.0 give 0.0 instead of nan (by special rows); a rule" in str(failed.value)
     assert '; a rule that means this says differs={"non_finite": "why"})' in str(failed.value)
     _, report = surgeon.rewrite(model, made(differs={"non_finite": "infinity less itself is no number"}))
     assert report.outcome == "proved"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
 from surgeon.precision.kept_nodes.selectors import NodeAddress
+from surgeon.proof.model.bisect import minimal_part
 
 Error = Callable[[Collection[NodeAddress]], float]
 _PARTS = 12
@@ -53,23 +54,15 @@ class KeepMinimizer:
         self.error_by_node = {node: alone[place] for place in kept for node in chosen[place]}
 
     def _reduced(self, fixed: Sequence[NodeAddress], part: Sequence[NodeAddress]) -> list[NodeAddress]:
-        """A sufficient rest of a part: leave out smaller and smaller pieces (Zeller's delta debugging, 2002)."""
-        rest, count = list(part), 2
-        while len(rest) > 1:
-            size = -(-len(rest) // count)
-            for at in range(0, len(rest), size):
-                if self.is_cut_short:
-                    return rest
-                less = [*rest[:at], *rest[at + size :]]
-                reached = self._try([*fixed, *less])
-                if reached <= self._most:
-                    rest, self.final_error, count = less, reached, max(count - 1, 2)
-                    break
-            else:
-                if size == 1:
-                    break
-                count = min(2 * count, len(rest))
-        return rest
+        """A sufficient rest of a part."""
+
+        def is_enough(less: Sequence[NodeAddress]) -> bool:
+            reached = self._try([*fixed, *less])
+            if reached <= self._most:
+                self.final_error = reached
+            return reached <= self._most
+
+        return minimal_part(part, is_enough, lambda: not self.is_cut_short)
 
     def _all(self, chosen: Iterable[int]) -> list[NodeAddress]:
         return [node for place in chosen for node in self._parts[place]]

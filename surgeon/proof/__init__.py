@@ -4,4 +4,15 @@ It generates inputs, runs both sides and judges the results. It knows neither dr
 `pipeline` or anything above.  Start with `site_proof.py`, `region/region.py` and `judge/exemptions.py`.
 """
 
-__all__ = ["cache", "check_options", "check_result", "compare", "model", "proof_case", "region", "site", "site_proof"]
+__all__ = [
+    "cache",
+    "check_options",
+    "check_result",
+    "compare",
+    "counterexample",
+    "model",
+    "proof_case",
+    "region",
+    "site",
+    "site_proof",
+]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from surgeon.errors import SurgeonError
 from surgeon.proof.check_result import Outcome
+from surgeon.proof.counterexample import with_names
 from surgeon.result_base import JsonRecord
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
@@ -54,8 +55,8 @@ class SiteProof(JsonRecord):
     """Whether an earlier run on this machine made it."""
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
-        """The same proof for an equal region; `names` maps output names to those of that region."""
-        reason = self.reason
+        """The same proof for an equal region; `names` maps names of inputs and outputs to those of that region."""
+        reason = with_names(self.reason, names)
         for old, new in names.items():
             if reason.startswith(f"'{old}' "):
                 reason = f"'{new}' {reason[len(old) + 3 :]}"

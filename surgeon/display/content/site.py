@@ -21,6 +21,7 @@ from surgeon.display.blocks import (
 from surgeon.display.content.comparison import deviation_text
 from surgeon.display.registry import reports
 from surgeon.pipeline.reports.site import NodeInfo, Site
+from surgeon.proof.counterexample import without_names
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.match import Match
 from surgeon.text import and_more, join_first, of_the_limit
@@ -78,7 +79,7 @@ def site_classes(sites: Sequence[Site]) -> list[list[Site]]:
     for site in sites:
         nodes = (tuple((node.op, node.attributes) for node in side) for side in (site.replaced, site.added))
         worst = site.proof.worst if site.proof is not None else None
-        reason = site.reason.replace(repr(worst.name), "''") if worst is not None else site.reason
+        reason = without_names(site.reason.replace(repr(worst.name), "''")) if worst is not None else site.reason
         found.setdefault((site.rules, *nodes, site.outcome, reason), []).append(site)
     return list(found.values())
 

@@ -22,7 +22,8 @@ from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.implementations.implementation import available
 
-_OF_RUNS = ("jobs", "cache", "implementations")  # options that do not affect the result; more time means larger sizes
+# Fields that do not affect the result of a proved case; more time means larger sizes.
+_OF_RUNS = ("jobs", "cache", "implementations", "explains")
 # Fields with names of tensors or nodes; text in other fields names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
     tuple,

@@ -1,4 +1,4 @@
-"""Bisection: the items that make a test fail."""
+"""Bisection: the items that make a test fail, and the items without which it fails no longer."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -36,3 +36,29 @@ def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> l
         found.append(rest.pop(failing - 1))
         if passing == len(rest) or not fails(tuple(rest)):
             return found
+
+
+def minimal_part(
+    items: Sequence[T], holds: Callable[[Sequence[T]], bool], may_go_on: Callable[[], bool] = lambda: True
+) -> list[T]:
+    """Return a part of the items for which `holds` is true; at least one item.  It must be true for all of them.
+
+    Where `may_go_on` stays true, no single item can be left out of it.  The method leaves out smaller and smaller
+    pieces, halves first (Zeller and Hildebrandt's delta debugging, 2002): of n items, one is found in at most 2 log2 n
+    calls of `holds`, each of a shorter part.
+    """
+    rest, count = list(items), 2
+    while len(rest) > 1:
+        size = -(-len(rest) // count)
+        for at in range(0, len(rest), size):
+            if not may_go_on():
+                return rest
+            less = [*rest[:at], *rest[at + size :]]
+            if holds(less):
+                rest, count = less, max(count - 1, 2)
+                break
+        else:
+            if size == 1:
+                break
+            count = min(2 * count, len(rest))
+    return rest

@@ -13,6 +13,7 @@ from surgeon.proof.cases.case_inputs import CaseInputs
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.check_result import Outcome
+from surgeon.proof.counterexample import Differing, shapes_text
 from surgeon.proof.judge.common_prefix import without_common_prefix
 from surgeon.proof.judge.exemptions import cannot_be_empty
 from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase, RegionModels
@@ -45,13 +46,38 @@ class InputFacts(NamedTuple):
     """Whether reciprocals of them overflow."""
     is_usual: bool = False
     """Whether they are usual ones, without numbers put into them."""
+    strategy: str = ""
+    """Name of the strategy that proposed them."""
 
     def in_brackets(self, feeds: Feeds) -> str:
         """The inputs in brackets, for a message; with how to declare a difference that right rules have there too."""
-        shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
+        return f" (inputs {self.description}, {shapes_text(feeds)}{self.hint})"
+
+    @property
+    def hint(self) -> str:
+        """How to declare a difference that right rules have there too: the end of a sentence."""
         is_hinted = self.kind in ("non_finite", "extreme")
-        hint = f'; a rule that means this says differs={{"{self.kind}": "why"}}' if is_hinted else ""
-        return f" (inputs {self.description}, shapes {shapes}{hint})"
+        return f'; a rule that means this says differs={{"{self.kind}": "why"}}' if is_hinted else ""
+
+
+class FailingCase(NamedTuple):
+    """Inputs on which the replacement fails."""
+
+    feeds: Feeds
+    """The inputs of both sides."""
+    facts: InputFacts
+    """Facts of these inputs."""
+    dims: DimAssignment
+    """Their sizes."""
+    why: str
+    """Why it fails, in words."""
+    result: Differing | None
+    """The output that differs; None if the replacement did not run."""
+
+    @property
+    def text(self) -> str:
+        """Why it fails, and the inputs in brackets."""
+        return f"{self.why}{self.facts.in_brackets(self.feeds)}"
 
 
 class Decided(Exception):
@@ -184,12 +210,13 @@ class BothSides:
         """Count a run on which both sides agree."""
         self._agreed += 1
 
-    def run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> str | None:
-        """Run one set of inputs and judge it; return why the replacement fails, None if it agrees."""
+    def run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> FailingCase | None:
+        """Run one set of inputs and judge it; None if the replacement does not fail."""
         failure = self._run(feeds, facts, at)
-        return failure and f"{failure}{facts.in_brackets(feeds)}"
+        return None if failure is None else FailingCase(feeds, facts, at, *failure)
 
-    def _run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> str | None:
+    def _run(self, feeds: Feeds, facts: InputFacts, at: DimAssignment) -> tuple[str, Differing | None] | None:
+        """Why the replacement fails, and the output that differs."""
         found = self._findings
         self._noted(ORIGINAL, at)
         try:
@@ -210,7 +237,8 @@ class BothSides:
         try:
             rewritten = self._second.run(feeds)
         except SessionError as error:
-            return self._refused(error, original, at)
+            why = self._refused(error, original, at)
+            return None if why is None else (why, None)
         common = original.keys() & rewritten.keys()
         is_broadcast = any(rewritten[name].shape != original[name].shape for name in common)
         if is_broadcast and not self.case.is_of_source(original, at.size):
@@ -236,13 +264,13 @@ class BothSides:
 
     def _compare(
         self, feeds: Feeds, original: Feeds, rewritten: Feeds, *, facts: InputFacts, at: DimAssignment
-    ) -> str | None:
+    ) -> tuple[str, Differing | None] | None:
         """Compare all outputs of a run; return the first failure."""
         found = self._findings
         exact, terms = cache(partial(self._exact, feeds, at)), self.case.longest_sum(at.size)
         for name, answer in original.items():
             if name not in rewritten:
-                return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence"
+                return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence", None
             if at.is_empty and not answer.size and not rewritten[name].size:
                 continue  # kernels differ in the shape of an empty tensor
             error = self._judge.judge(
@@ -260,7 +288,8 @@ class BothSides:
                 return None
             found.summary.add(error, answer, found.reference, is_usual=facts.is_usual)
             if not error.ok:
-                return f"{name!r} {error.why}"
+                is_named = self.case.outputs != (name,)
+                return f"{name!r} {error.why}", Differing(error, answer, rewritten[name], is_named=is_named)
         self.agree()
         return None
 

@@ -12,7 +12,8 @@ from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.proof_case import ProofCase
-from surgeon.proof.site.both_sides import BothSides, Decided, InputFacts
+from surgeon.proof.site.both_sides import BothSides, Decided, FailingCase, InputFacts
+from surgeon.proof.site.failure_reduction import FailureReduction
 from surgeon.proof.site.run_findings import RunFindings
 from surgeon.proof.strategies.case_feeds import CaseFeeds
 from surgeon.proof.strategies.region_facts import CaseRegion
@@ -43,6 +44,8 @@ class ProofRun:
     ) -> None:
         self._case, self._note, self._is_evaluated, self._once = case, note, is_evaluated, once
         self.findings = RunFindings(ErrorSummary(case.always_empty))
+        self.reduction: FailureReduction | None = None
+        """Reduces the case on which the replacement fails."""
         self._last_strategy = ""  # it found a difference at other sizes, so it comes first at the next
         # It fails beside sizes at which it agrees: the same dims are reduced there, so they are not why.
         self._is_of_sizes = False
@@ -62,14 +65,18 @@ class ProofRun:
         """Return the outcome and its reason; unproved where inputs cannot be made or the original is not repeatable."""
         try:
             with BothSides(self._case, self.findings, self._note, is_evaluated=self._is_evaluated) as sides:
-                failure = self._run_all(sides)
+                if failure := self._run_all(sides):
+                    is_evaluated = self._is_evaluated
+                    self.reduction = FailureReduction(
+                        failure, sides.case, self._feeds, sizes=self._sizes, is_evaluated=is_evaluated
+                    )
         except Decided as found:
             return found.outcome, found.reason
         except InputsUnknown as error:
             return Outcome.UNPROVED, error.reason
-        return (Outcome.FAILED, failure) if failure else self.findings.agreement(self._case)
+        return (Outcome.FAILED, failure.text) if failure else self.findings.agreement(self._case)
 
-    def _run_all(self, sides: BothSides) -> str | None:
+    def _run_all(self, sides: BothSides) -> FailingCase | None:
         """Run all cases; return the first failure.
 
         Calm inputs come if the original rejects usual ones, at all sizes or at all but 1.
@@ -82,11 +89,11 @@ class ProofRun:
             failure = self._run_sizes()
         return failure
 
-    def _run_sizes(self) -> str | None:
+    def _run_sizes(self) -> FailingCase | None:
         """Run at the first sizes that the original takes, and on the cases of strategies; return the first failure."""
         found = self.findings
         sizes = self._sizes = CaseDims(self._case, self._case.options.dims)
-        failure: str | None = None
+        failure: FailingCase | None = None
         for group in sizes.runnable():
             if failure and group[0].elements > MAX_RETRIED:
                 continue
@@ -103,7 +110,7 @@ class ProofRun:
                 break  # else: a failure at reduced dims may pass at the true ones
         return failure
 
-    def _run_group(self, group: Sequence[DimAssignment]) -> str | None:
+    def _run_group(self, group: Sequence[DimAssignment]) -> FailingCase | None:
         """Run at each of several sizes, then all strategies at the first that runs; return the first failure."""
         ran_at: DimAssignment | None = None
         for assignment in group:
@@ -118,7 +125,7 @@ class ProofRun:
                 break
         return None if ran_at is None or self._once else self._run_strategies(ran_at)
 
-    def _run_strategies(self, assignment: DimAssignment) -> str | None:
+    def _run_strategies(self, assignment: DimAssignment) -> FailingCase | None:
         """Run the cases of strategies at these sizes and at others; return the first failure."""
         region = CaseRegion(self._case, self._sides.inputs, self._sizes, assignment, rows=self._rows(assignment))
         chosen = [item for item in SITE_STRATEGIES if item.for_members or not region.is_member]
@@ -136,7 +143,7 @@ class ProofRun:
             is_taken = self.findings.runs > before
         return None
 
-    def _run_case(self, case: InputCase) -> str | None:
+    def _run_case(self, case: InputCase) -> FailingCase | None:
         """Run one case; return why the replacement fails, None if it agrees."""
         found = self.findings
         feeds, before = self._feeds.make(case), found.runs
@@ -150,7 +157,7 @@ class ProofRun:
                 found.assignments.append(case.dims)
         return failure
 
-    def _run_rows(self, case: InputCase, feeds: Feeds) -> str | None:
+    def _run_rows(self, case: InputCase, feeds: Feeds) -> FailingCase | None:
         """Run a case with other fills in each row; rows that differ run again by themselves, and are judged then."""
         outputs, count = self._sides.outputs(feeds, case.dims), len(case.rows)
         if outputs is None:
@@ -169,7 +176,7 @@ class ProofRun:
             self._sides.agree()
         return self._run_each_alone(case, feeds, [place for place in range(count) if suspicious[place::count].any()])
 
-    def _run_each_alone(self, case: InputCase, feeds: Feeds, places: Collection[int]) -> str | None:
+    def _run_each_alone(self, case: InputCase, feeds: Feeds, places: Collection[int]) -> FailingCase | None:
         """Run the fills of some rows again, each in all rows."""
         for place in places:
             facts = _facts(case.rows[place].values(), case.strategy)
@@ -235,4 +242,5 @@ def _facts(fills: Collection[Fill], strategy: str) -> InputFacts:
         may_lose=not LOSING.isdisjoint(kinds),
         has_denormals="denormals" in kinds,
         is_usual=strategy == "usual",
+        strategy=strategy,
     )

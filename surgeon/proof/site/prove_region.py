@@ -4,8 +4,10 @@ A region that is proved at reduced dims runs once more at its own dims, unless t
 than its size.
 """
 
+import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from surgeon.ops.traversal import nodes_of
@@ -16,6 +18,8 @@ from surgeon.proof.site.case_reduction import reduce_dims
 from surgeon.proof.site.proof_run import ProofRun
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.numerics.array_comparison import tolerances_in_force
+from surgeon.runtime.processes.dataclass_json import to_json_value
+from surgeon.runtime.processes.worker_main import NOTE_BYTES
 from surgeon.runtime.quirks import IMPRECISE_BODIES
 from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 
@@ -35,7 +39,7 @@ def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) ->
         outcome, reason = Outcome.UNPROVED, _by_itself(case)
     if outcome is Outcome.PROVED and (unrun := _unlike_bodies(case)):
         reason = "; ".join(filter(None, (reason, unrun)))
-    return SiteProof(
+    made = SiteProof(
         outcome=outcome,
         reason=reason,
         oracle=found.oracle,
@@ -47,11 +51,29 @@ def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) ->
         tolerance=tolerances_in_force(
             {error.dtype: None for error in found.summary.worst.values()}, options.rtol, options.atol
         ),
-        seconds=time.perf_counter() - started,
         depends_on_weights=found.depends_on_weights,
         kinds=tuple(found.kinds),
         sizes=tuple(dict.fromkeys(found.sizes)),
     )
+    return replace(made, reason=_of_small_case(case, proof, made, note), seconds=time.perf_counter() - started)
+
+
+def _of_small_case(case: ProofCase, run: ProofRun, proof: SiteProof, note: Callable[[Any], None]) -> str:
+    """The reason of a proof; if a case failed, the reason of the smallest part of it that fails too.
+
+    The proof is noted first: a part may end the process, or take too long.
+    """
+    reduction = run.reduction
+    text = "" if reduction is None else reduction.failing.text
+    if reduction is None or not case.explains or not proof.reason.startswith(text):
+        return proof.reason
+    errors = () if proof.worst is None else (proof.worst,)
+    noted = {"proof": to_json_value(replace(proof, kinds=(), sizes=(), errors=errors))}
+    if len(json.dumps(noted)) >= NOTE_BYTES:
+        return proof.reason
+    note(noted)
+    small = reduction.reason()
+    return f"{small}{proof.reason[len(text) :]}" if small else proof.reason
 
 
 def _by_itself(case: ProofCase) -> str:

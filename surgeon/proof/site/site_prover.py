@@ -117,8 +117,7 @@ class SiteProver:
         for signature, shapes in distinct.items():
             proof = self._proofs[signature]
             if proof.outcome is Outcome.FAILED:
-                pairs = zip(self._proved[signature].outputs, region.outputs, strict=True)
-                proof = proof.at({old: new for (old, _), (new, _) in pairs if old != new})
+                proof = proof.at(self._names(self._proved[signature], region))
             if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_FAILED_IN_CONTEXT:
                 proof = self._prove_in_context(region, shapes, proof, is_whole=signature in self._whole)
                 self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
@@ -128,6 +127,13 @@ class SiteProver:
                 )
             proofs.append(proof)
         return weakest_proof(proofs)
+
+    def _names(self, one: Region, other: Region) -> dict[str, str]:
+        """The tensors of a region that the original nodes read and hand on, by their names in an equal one."""
+        pairs = [(old, new) for (old, _), (new, _) in zip(one.outputs, other.outputs, strict=True)]
+        for node, same in zip(one.before, other.before, strict=True):
+            pairs += zip(self._origin.inputs(node), self._origin.inputs(same), strict=True)
+        return {old: new for old, new in pairs if old != new}
 
     def _prove_anew(self, with_signatures: Iterable[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> None:
         """Prove one region of each new signature, several at once.
@@ -249,7 +255,8 @@ class SiteProver:
             except CannotSlice:
                 break
             if depth or (cut.reads_weights and not is_whole):
-                (proof,) = self._outcomes([self._prepared(cut)])
+                case = self._prepared(cut)
+                (proof,) = self._outcomes([replace(case, explains=False) if isinstance(case, ProofCase) else case])
                 if proof.outcome is Outcome.PROVED:
                     return proof if not depth else replace(proof, reason=_IN_CONTEXT.format(len(cut.prefix)))
             if not cut.grows:

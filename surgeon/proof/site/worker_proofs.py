@@ -145,6 +145,8 @@ def _proof(case: ProofCase, result: TaskOutcome) -> SiteProof:
 
 def _without_answer(case: ProofCase, failure: TaskFailure) -> SiteProof:
     noted = failure.last_note if isinstance(failure.last_note, dict) else {}
+    if "proof" in noted:
+        return from_json_value(SiteProof, noted["proof"])  # what ended the worker is the reduction of its case
     side = str(noted.get("side") or "its proof")
     if failure.cause in ("time", "clock"):
         return SiteProof(Outcome.UNPROVED, _too_long(case, failure, noted))

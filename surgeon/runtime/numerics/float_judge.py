@@ -117,6 +117,7 @@ class FloatJudge:
             original_error=float(self.gap_a.max(initial=0.0, where=exempt & self._doubted())),
             may_hide=bool(np.any(blurring)),
             is_hidden=bool(np.any(self.both & ~exempt & (blurring > 0) & (self.gap > self.allowed - blurring))),
+            place=int(np.argmax(unlike | turned)) if np.any(unlike | turned) else place,
         )
 
     def _because(self) -> str:

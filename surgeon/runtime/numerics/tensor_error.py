@@ -1,7 +1,7 @@
 """The result for one tensor of a rewritten region, as the console and the report show it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from surgeon.result_base import JsonRecord
 
@@ -63,6 +63,8 @@ class TensorError(JsonRecord):
     """The limit of the largest number, as a part of that number."""
     because: str = ""
     """The reason for the largest part of that limit, as a clause."""
+    place: int | None = field(default=None, compare=False)
+    """The decisive element, counted along the axes in turn; None where none is."""
 
 
 def worst_error(errors: Iterable[TensorError]) -> TensorError:

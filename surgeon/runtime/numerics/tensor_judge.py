@@ -103,6 +103,7 @@ def _judge_exact(
         why=why,
         severity=severity,
         gap=gap,
+        place=int(np.argmax(wrong)) if count else None,
     )
 
 
