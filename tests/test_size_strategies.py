@@ -8,11 +8,11 @@ import onnx
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.dims import COSTLY_WORK, CaseDims
+from surgeon.proof.cases.dims import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.node_cost import CostTerm
 from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, RegionModels
 from surgeon.proof.strategies.site_strategies import SIZE_STRATEGIES
-from surgeon.proof.strategies.size_facts import CASE_ELEMENTS, SizeFacts
+from surgeon.proof.strategies.size_facts import SizeFacts
 from surgeon.proof.strategies.sizes import LITERAL_ELEMENTS, LONG_ELEMENTS
 from surgeon.proof.strategies.strategy import InputCase, cases
 from surgeon.shapes.algebra.size_expressions import symbol
@@ -192,7 +192,7 @@ def test_dims_without_a_name_grow_alone():
 def test_what_is_too_much_together_is_tried_one_by_one():
     """Beside the first sizes of the others, or beside small ones where that is too much too."""
     found = further("b", "s", 1 << 6, literals=frozenset({48, 300}))
-    assert CASE_ELEMENTS < 48 * 48 << 6
+    assert REDUCE_ABOVE_ELEMENTS < 48 * 48 << 6
     assert {"b": 48, "s": 48} not in found
     assert {"b": 48, "s": 4} in found
     assert {"b": 3, "s": 48} in found
@@ -204,8 +204,8 @@ def test_what_is_too_much_together_is_tried_one_by_one():
 def test_a_case_has_few_elements_and_little_work():
     """More where one dim is long, and near literals; where the first sizes make much, twice of that."""
     width = 1 << 12
-    assert LITERAL_ELEMENTS > LONG_ELEMENTS > CASE_ELEMENTS
-    assert CASE_ELEMENTS < width * max(sizes["b"] for sizes in further("b", width)) <= LONG_ELEMENTS
+    assert LITERAL_ELEMENTS > LONG_ELEMENTS > REDUCE_ABOVE_ELEMENTS
+    assert REDUCE_ABOVE_ELEMENTS < width * max(sizes["b"] for sizes in further("b", width)) <= LONG_ELEMENTS
     assert {"b": 100} in further("b", width, literals=frozenset({100}))
     assert max(sizes["b"] for sizes in further("b", 1 << 16)) == 6
     for others in (1 << 4, 1 << 20):

@@ -14,7 +14,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.op_traits import OpTraits, Slots
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.proof.cases.counts import countable, each_count, numbers_for
+from surgeon.proof.cases.counts import MAX_REPEATED, countable, each_count, numbers_for
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import (
     LITERAL_LIMITS,
@@ -32,7 +32,6 @@ from surgeon.shapes.algebra.size_expressions import SizeError
 from surgeon.shapes.constraints.input_dims import dim_kind, is_total
 
 _MAX_OUT_OF_ROLE = 4  # cases of literals out of role: the original rejects most of these
-_MAX_REPEATED = 1 << 22  # elements of all inputs, each repeated by the longest size
 
 
 class CaseInputs:
@@ -128,7 +127,7 @@ class CaseInputs:
     def sized_counts(self, assignment: DimAssignment) -> Iterator[Feeds]:
         """The same with the longest size of the run, and an index that counts from its end, unless that makes much."""
         longest = max(assignment.dims.values(), default=1)
-        if assignment.elements * longest <= _MAX_REPEATED:
+        if assignment.elements * longest <= MAX_REPEATED:
             yield from each_count(self._countable, self.model_sizes(assignment), [longest, -(longest // 2)])
 
     @cached_property

@@ -9,8 +9,7 @@ from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.shapes.constraints.input_dims import known_size
 
 _LADDER = (0, 9, 17, 33, 65, 129, 257)  # beyond each power of two that a kernel may compare a count with
-_MAX_COUNT = 1 << 12  # the largest count
-_MADE = 1 << 20  # elements of a tensor that is repeated by a count, up to which the count is tried
+MAX_REPEATED = 1 << 22  # elements of a tensor that is repeated by a count, up to which the count is tried
 _MAX_CASES = 64  # of one number at one place: a shape of four places has 16 numbers then
 
 
@@ -27,8 +26,8 @@ def numbers_for(literals: Iterable[float], dims: Iterable[int], elements: int) -
     """
     integers = [int(number) for number in literals if number.is_integer()]
     beside = [number + by for number in (*integers, *dims) for by in (0, 1, -1)]
-    most = min(_MAX_COUNT, _MADE // max(elements, 1))
-    return [number for number in dict.fromkeys((*beside, *_LADDER)) if abs(number) <= most]
+    found = dict.fromkeys((*beside, *_LADDER))
+    return [number for number in found if abs(number) * elements <= MAX_REPEATED]
 
 
 def each_count(

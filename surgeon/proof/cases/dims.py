@@ -15,24 +15,22 @@ from surgeon.proof.cases.dim_assignment import DimAssignment, grows_with, size_o
 from surgeon.proof.cases.reduced_dims import reduced_dims, restore_in_turn
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, divides_literal, matches_literal
+from surgeon.proof.region.size_decisions import LONGEST
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
 from surgeon.shapes.constraints.input_dims import SIZES, dim_kind, is_total
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # for dims of unknown kind: all different, so that a mix-up shows
-SMALL_OTHERS = (2, 3, 2, 3, 2, 3)  # for regions that are right only for short dims, as of a table of few rows
-ALIKE = (4, 3)  # for nodes that take only equal sizes: even, then odd
 LARGER = 16  # times the usual sizes, for nodes that take a window away from each dim
-SMALL = 2  # of the dims beside a long one: not 1, at which everything broadcasts
+SMALL = 2  # of the dims beside a long one, and of tables of few rows: not 1, at which everything broadcasts
 FEW = 4  # fixed dims up to here are never reduced: as few as coordinates, colours or quarters
 SMALL_PICTURE = 8  # points on a side, below which a picture is not reduced: five halvings leave nothing of it
 MIN_LONG = 64  # rejected length from which the longest accepted one is searched: tables are longer
-MAX_RAISED = 1 << 16  # of a dynamic dim of which windows and slices leave nothing at small sizes
 # Elements of all inputs, or of the largest tensor; float32 has 4 bytes of each.
-REDUCE_ABOVE_ELEMENTS = 1 << 15  # above this, fixed dims are reduced: it fits the smallest caches
+REDUCE_ABOVE_ELEMENTS = 1 << 15  # above this, dims are reduced: judging so many takes as long as ten small runs
 MAX_FULL_ELEMENTS = 1 << 19  # up to which a region runs at its true dims: 2 MB, as a core's cache
 MAX_BRIEF_ELEMENTS = 1 << 16  # the same where an equal region of its class is proved in full
-MAX_ROW_ELEMENTS = 1 << 21  # up to which fixed dims are true while the longest accepted size is searched, in few runs
+MAX_ROW_ELEMENTS = 1 << 22  # up to which true fixed dims run a few times: to find the longest size, or after a failure
 MAX_ELEMENTS = 1 << 25  # up to which inputs are made at all: 128 MB
 TOO_MANY_BARE = 1 << 28  # the same for inputs of which only the shape is read: nothing is written into them
 # Multiplications, as `CostTerm` counts them; a core does about 2**30 of them in a second.
@@ -83,9 +81,10 @@ class CaseDims:
         did not ask for, and inputs that are too large, are left out.
         """
         seen: list[dict[Size, int]] = []
-        usual, small = self._lighter(self._by_kind(0, OTHERS)), self._lighter(self._by_kind(1, SMALL_OTHERS))
+        usual, small = self._lighter(self._by_kind(0, OTHERS)), self._lighter(self._by_kind(1, (SMALL, SMALL + 1)))
         larger = {name: size * LARGER for name, size in usual.items()}
-        ones, *alike = (dict.fromkeys(self.symbols, size) for size in (1, *ALIKE))
+        # Some nodes take only equal sizes: even ones, then odd ones.
+        ones, *alike = (dict.fromkeys(self.symbols, size) for size in (1, *OTHERS[1::-1]))
         for shrunk in (self._reduced_dims, self._reduced_further, *self._reduced_but_one(), lambda _: {}):
             for sets in self._sets(usual, small, ones=ones, alike=alike, larger=larger):
                 group: list[DimAssignment] = []
@@ -122,12 +121,12 @@ class CaseDims:
     def _raised(self, sizes: _Given) -> _Given:
         """The same sizes with those doubled of which nothing is left, as of 5 samples after a window of 256.
 
-        The first symbol of each dim that grows with it; unchanged where no size up to `MAX_RAISED` leaves something.
+        The first symbol of each dim that grows with it; unchanged where no size up to `LONGEST` leaves something.
         """
         raised = {**sizes, **self._chosen}
         while (lacking := self._lacking(raised)) is not None:
             names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
-            growing = (name for name in names if raised[name] < MAX_RAISED and grows_with(lacking, name, MAX_RAISED))
+            growing = (name for name in names if raised[name] < LONGEST and grows_with(lacking, name, LONGEST))
             found = next(growing, None)
             if found is None:
                 return sizes

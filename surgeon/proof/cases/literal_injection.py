@@ -10,19 +10,16 @@ import numpy as np
 from surgeon.runtime.inputs.input_spec import InputSpec
 
 Feeds = dict[str, np.ndarray]
-HALVES = (0.5, -0.5, 1.5, 2.5)
-GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))
+GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))  # sums have few bits
+HALVES = tuple(number for number in GRID if number % 1 == 1 / 2)  # rounding takes either side
 CLOSE = 2  # ratio of two constants up to which a number between them is tried
 BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # factors on a constant: a function with a branch there shows it beside it
 AROUND = (1, 1 + 2.0**-16, 1 - 2.0**-16)  # factors on a threshold: equal in half precision
-ONE_BESIDE = (0, 1, -1)  # added to integer thresholds
 LARGE_LITERAL = 1e4  # products of a few larger numbers may overflow float16
 LARGE_WIDE_LITERAL = 1e12  # the same for float32
-BEYOND = 1 << 62  # more than any number of elements
 MAX_LITERALS = 32  # of one input in one case
 LITERAL_SPACING = 2  # elements per literal: the others stay usual
 ROOM = MAX_LITERALS * LITERAL_SPACING  # elements that hold all of them
-MAX_LITERAL_CASES = 32  # in inputs of few elements, which hold one literal in each case
 ROOMY_LITERAL = 1 << 8  # larger numbers would hide faults at other sizes
 # For a rule that intends to differ for a kind of inputs, larger literals would turn usual inputs into that kind.
 LITERAL_LIMITS = (
@@ -135,14 +132,14 @@ def literal_values(
         for limit in (large, LARGE_LITERAL)
     )
     steps = [number for number in numbers if number and np.isfinite(number)]
-    between = [tie for step in steps for half in HALVES[:2] for tie in (half * step, half / step)]
+    between = [tie for step in steps for half in (1 / 2, -1 / 2) for tie in (half * step, half / step)]
     pairs = pairwise(sorted(set(steps)))
     inside = [(low + high) / 2 for low, high in pairs if 1 / CLOSE <= low / high <= CLOSE]
     inside += [step * part for step in steps if abs(step) <= large for part in BESIDE]
     beside = [number + by for number in counted if number and number.is_integer() for by in (-1, 1)]
     met = [number for number in edges if abs(number) <= min(most, large)]
     near = [number * part for number in met for part in AROUND]
-    whole = [float(int(number) + by) for number in met for by in ONE_BESIDE]
+    whole = [float(int(number) + by) for number in met for by in (0, 1, -1)]
     return LiteralValues(
         numbers,
         counted,
@@ -159,7 +156,8 @@ def _digits(numbers: Sequence[float], place: int, size: int, case: int) -> np.nd
     The index of each element is a number with one digit per input, and the next case goes on.
     """
     counted = np.arange(case * size, (case + 1) * size)
-    made: np.ndarray = np.asarray(numbers)[counted // min(len(numbers) ** place, BEYOND) % len(numbers)]
+    steps = min(len(numbers) ** place, (case + 1) * size + 1)  # beyond the last index all have one digit
+    made: np.ndarray = np.asarray(numbers)[counted // steps % len(numbers)]
     return made
 
 
@@ -170,7 +168,7 @@ def injections_needed(constants: Mapping[str, np.ndarray], edges: int, elements:
     """
     scalars = sum(numbers.size for numbers in constants.values())
     literals = min(len(HALVES) * (scalars + 1), MAX_LITERALS) + len(AROUND) * edges
-    return min(-(-literals // max(elements // LITERAL_SPACING, 1)), MAX_LITERAL_CASES)
+    return min(-(-literals // max(elements // LITERAL_SPACING, 1)), MAX_LITERALS)
 
 
 def _point(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from surgeon.proof.region.literals import MAX_UNREDUCED_DIM
 
-REDUCED_SIZES = (5, 7, 9, 11, 13, 10, 14, 15)
+SMALLEST = range(5, MAX_UNREDUCED_DIM, 2)  # odd, so that none is a multiple of a vector or of heads
 
 
 def reduced_dims(sizes: Iterable[int], taken: Iterable[int], literals: Collection[int]) -> dict[int, int]:
@@ -17,9 +17,7 @@ def reduced_dims(sizes: Iterable[int], taken: Iterable[int], literals: Collectio
     for size in sizes:
         least = max((number for number in literals if number < size), default=0)
         numbers = (
-            number
-            for number in (*REDUCED_SIZES, *range(max(least, MAX_UNREDUCED_DIM) + 1, size))
-            if least < number < size
+            number for number in (*SMALLEST, *range(max(least, MAX_UNREDUCED_DIM) + 1, size)) if least < number < size
         )
         found[size] = next((number for number in numbers if number not in known), size)
         known.add(found[size])

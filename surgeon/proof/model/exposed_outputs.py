@@ -21,8 +21,7 @@ from surgeon.ops.traversal import names_read
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
-_GRAPH = ((7, 0),)
-_NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12  # fields of GraphProto
+_GRAPH = ((ModelProto.GRAPH_FIELD_NUMBER, 0),)
 # Each run computes the whole model: few runs, with no more tensors than fit in memory.
 _AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
 _MAX_BYTES = 1 << 27  # about so much in each later run
@@ -64,7 +63,7 @@ def exposing(
             for tensor in opened.skeleton.graph.initializer
             if tensor.name in fed and tensor.name not in {value.name for value in opened.skeleton.graph.input}
         ]
-        patch.insert(_GRAPH, _INPUT, opened.count(_GRAPH, _INPUT), inputs)
+        patch.insert(_GRAPH, GraphProto.INPUT_FIELD_NUMBER, opened.count(_GRAPH, GraphProto.INPUT_FIELD_NUMBER), inputs)
         if isinstance(model, ModelProto):
             yield patch.to_proto()
             return
@@ -77,14 +76,16 @@ def _patch(model: Model, names: Sequence[str], only: bool) -> Patch:
     patch, graph = Patch(model), model.skeleton.graph
     known = set() if only else {value.name for value in graph.output}
     bodies = [ValueInfoProto(name=name).SerializeToString() for name in names if name not in known]
-    patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
+    patch.insert(_GRAPH, GraphProto.OUTPUT_FIELD_NUMBER, model.count(_GRAPH, GraphProto.OUTPUT_FIELD_NUMBER), bodies)
     if only:
         nodes, used = required_nodes(graph, names)
         used |= {value.name for value in graph.input}  # without its stored value an input would become required
-        patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
-        patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
+        patch.delete_all(_GRAPH, GraphProto.OUTPUT_FIELD_NUMBER, range(len(graph.output)))
+        patch.delete_all(
+            _GRAPH, GraphProto.NODE_FIELD_NUMBER, [place for place in range(len(graph.node)) if place not in nodes]
+        )
         unused = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in used]
-        patch.delete_all(_GRAPH, _INITIALIZER, unused)
+        patch.delete_all(_GRAPH, GraphProto.INITIALIZER_FIELD_NUMBER, unused)
     return patch
 
 

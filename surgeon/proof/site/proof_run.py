@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.dims import CaseDims
+from surgeon.proof.cases.dims import MAX_ROW_ELEMENTS, REDUCE_ABOVE_ELEMENTS, CaseDims
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.judge.error_summary import ErrorSummary
@@ -28,8 +28,6 @@ from surgeon.shapes.algebra.size_expressions import symbols
 
 ROWS_WANTED = len(SPECIAL) ** 2  # one case then holds all pairs of special numbers, and all fills of special rows
 ELEMENTS_WANTED = 1 << 9  # where a row is one element: both signs of the 254 powers of two that float32 has
-MAX_PACKED_ELEMENTS = 1 << 16  # of the largest tensor of a packed case, where it needs more rows
-MAX_RETRIED = 1 << 22  # input elements up to which a region that fails at reduced sizes runs at its own
 LOSING = frozenset(("extreme", "magnitudes"))  # kinds of which products overflow
 
 
@@ -95,7 +93,7 @@ class ProofRun:
         sizes = self._sizes = CaseDims(self._case, self._case.options.dims)
         failure: FailingCase | None = None
         for group in sizes.runnable():
-            if failure and group[0].elements > MAX_RETRIED:
+            if failure and group[0].elements > MAX_ROW_ELEMENTS:
                 continue
             before = found.summary, found.runs
             found.summary, found.runs = ErrorSummary(self._case.always_empty), 0
@@ -219,7 +217,7 @@ class ProofRun:
                 continue
             others = rows.number // first.size(dim)
             raised = self._sizes.beside(first, {symbol: -(-wanted // others)})
-            if raised is None or raised.elements > max(MAX_PACKED_ELEMENTS, first.elements):
+            if raised is None or raised.elements > max(REDUCE_ABOVE_ELEMENTS, first.elements):
                 continue
             number = math.prod(map(raised.size, dims))
             feeds = self._feeds.make(InputCase(raised, {}, "rows"))

@@ -18,8 +18,6 @@ from surgeon.runtime.inputs.fill import Blank, Fill, Fills
 from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.role_fills import count_at_a_place, near_end, usual_values
 
-MANY = 1000  # rows from which sums of products of bytes exceed the integers of float32
-
 
 class CaseRegion:
     """The region of a proof case, at sizes on which its original runs.
@@ -151,11 +149,11 @@ class CaseRegion:
             yield {name: count_at_a_place(array) for name, array in arrays.items()}
         if lengths := self.cached_lengths(number, dims):
             yield {name: count_at_a_place(array) for name, array in lengths.items()}
-        bytes_ = [spec for spec in self.inputs if spec.dtype.itemsize == 1]
-        if longest >= MANY:  # a sum of so many products of bytes exceeds the integers that float32 holds
-            for is_low in (False, True):
-                if ends := {spec.name: near_end(is_low=is_low) for spec in bytes_ if spec.takes_large_integers}:
-                    yield ends
+        bytes_ = [spec for spec in self.inputs if spec.dtype.itemsize == 1 and spec.takes_large_integers]
+        exact = 2 / np.finfo(np.float32).eps  # up to which float32 holds all integers, as sums of products of bytes
+        summed = [spec.name for spec in bytes_ if longest * int(np.iinfo(spec.dtype).max) ** 2 > exact]
+        for is_low in (False, True) if summed else ():
+            yield dict.fromkeys(summed, near_end(is_low=is_low))
 
     def cached_lengths(self, number: int, dims: DimAssignment | None = None) -> Mapping[str, np.ndarray]:
         """Lengths that count past and new rows, by default at the first sizes; others at each number."""

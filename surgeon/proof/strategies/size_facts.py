@@ -5,19 +5,25 @@ from functools import cached_property
 from typing import TypeAlias
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
-from surgeon.proof.cases.dims import COSTLY_WORK, MAX_BRIEF_ELEMENTS, MAX_FULL_ELEMENTS, SMALL, CaseDims
+from surgeon.proof.cases.dims import (
+    COSTLY_WORK,
+    MAX_BRIEF_ELEMENTS,
+    MAX_FULL_ELEMENTS,
+    REDUCE_ABOVE_ELEMENTS,
+    SMALL,
+    CaseDims,
+)
 from surgeon.proof.cases.region_traits import adds_nothing
 from surgeon.proof.proof_case import ProofCase
-from surgeon.proof.region.size_decisions import boundary, exact_limits, has_loops, size_comparisons
+from surgeon.proof.region.size_decisions import LONGEST, boundary, exact_limits, has_loops, size_comparisons
 from surgeon.proof.strategies.strategy import AnsweredCases, Cases, next_proposed
 from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.constraints.input_dims import dim_kind
 
 Sizes: TypeAlias = Mapping[str, int]
 
-CASE_ELEMENTS = 1 << 15  # of the largest tensor in one case: judging so many takes as long as ten small runs
 BLOCK = 64  # bytes of the widest vector register, so a multiple of the blocks of elements that kernels step by
-MAY_BE_LENGTHS = range(4, 1 << 16)  # literals: smaller ones are axes and powers, larger ones are bounds of numbers
+MAY_BE_LENGTHS = range(4, LONGEST)  # literals: smaller ones are axes and powers, larger ones are bounds of numbers
 LITERALS = 5  # of a region, each with its neighbours: what says more of them is mostly shapes
 
 
@@ -77,7 +83,7 @@ class SizeFacts:
         """Whether a case with these sizes is affordable, other dims as in `base`."""
         return self._affordable(sizes) is not None
 
-    def at(self, proposed: Iterable[Sizes], elements: int = CASE_ELEMENTS) -> Cases:
+    def at(self, proposed: Iterable[Sizes], elements: int = REDUCE_ABOVE_ELEMENTS) -> Cases:
         """Cases at each of some sizes; if it is too costly, at each dim, then with small others.
 
         elements: of the largest tensor, if all others are small.  Sizes that ran before are left out.
@@ -115,7 +121,7 @@ class SizeFacts:
             others = {other: 1 if is_past and dim_kind(other) == "batch" else SMALL for other in self.dims}
             yield self._affordable({name: size}) or self._affordable({**others, name: size}, elements)
 
-    def _affordable(self, sizes: Sizes, elements: int = CASE_ELEMENTS) -> DimAssignment | None:
+    def _affordable(self, sizes: Sizes, elements: int = REDUCE_ABOVE_ELEMENTS) -> DimAssignment | None:
         """The assignment, unless it has more elements or work than a case may, or twice those of the first sizes."""
         at = self._all.beside(self.first, sizes)
         if at is None or at.work > max(COSTLY_WORK, 2 * self.first.work):

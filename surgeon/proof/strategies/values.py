@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
-from surgeon.proof.cases.literal_injection import MAX_LITERAL_CASES
+from surgeon.proof.cases.literal_injection import MAX_LITERALS
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.strategy import InputCase, strategy
 from surgeon.runtime.inputs import float_fills as floats
@@ -12,8 +12,6 @@ from surgeon.runtime.inputs.fill import Fill, Fills
 
 SAMPLES = 2
 """Usual cases after the first: one sample hides, with odds of a half, what depends on the order of two numbers."""
-LENGTHS = 2 * 64 + 4
-"""Integers of every length: both signs of each count of 64 bits, both ends, and two that half of the bits lose."""
 MEMBER_CASES = 5
 """Where rows mix, for a region whose class is proved in full: numbers of other magnitudes, zeros, and NaN."""
 SMALL_LITERAL = 1e-2
@@ -228,7 +226,8 @@ def integers(region: CaseRegion) -> Iterator[InputCase]:
         yield region.case({name: _near(can_sum, 0, place) for place, name in enumerate(names)}, dims)
         yield region.case(dict.fromkeys(names, roles.mixed_integers(can_sum=can_sum)), dims)
         room = max(min(region.elements_of(name, dims) for name in names), 1)
-        for first in range(room, min(LENGTHS, room * MAX_LITERAL_CASES), room):
+        bits = 8 * max(spec.dtype.itemsize for spec in region.inputs if spec.takes_large_integers)
+        for first in range(room, min(2 * bits, room * MAX_LITERALS), room):
             yield region.case({name: _near(can_sum, first, place) for place, name in enumerate(names)}, dims)
     yield from region.single(region.for_all(names, [roles.WIDE_INTEGERS]))
     wraps = (spec for spec in region.inputs if not can_sum or spec.dtype.itemsize == 1)

@@ -27,7 +27,7 @@ _VISIBLE = 1 / 8
 HIDING = 1 / 32
 _MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
 _KINDS = ("finite", "NaN", "inf", "-inf")
-_FINITE, _NAN, _INF, _MINUS_INF = range(4)
+_FINITE, _NAN, _INF, _MINUS_INF = range(len(_KINDS))
 
 
 class FloatJudge:
