@@ -58,7 +58,7 @@ BUDGETS = {
     "pipeline": 6_640,
     "precision": 5_620,
     "proof": 10_150,
-    "rules": 11_410,
+    "rules": 11_430,
     "rules of `patterns`": 13_250,
     "runtime": 13_420,
     "shapes": 7_200,

@@ -335,6 +335,94 @@ def test_conditions_ask_for_assumptions(words):
     _, report = rewritten("", pattern, replacement, model, conditions=[is_assumed])
     assert report.count("one") == 0
     assert report.misses[0].reason.startswith(f"x may not be {words}")
+    assert report.misses[0].change == f"if your inputs obey it, add --assume 'x: {words}'"
+
+
+def at_most(g: Graph, x: Tensor) -> Tensor:
+    return g.min(x, 0.99)
+
+
+def at_least(g: Graph, x: Tensor) -> Tensor:
+    return g.max(x, 101.0)
+
+
+def remainder(g: Graph, x: Tensor) -> Tensor:
+    return g.mod(x, 32000)
+
+
+def over_itself(g: Graph, x: Tensor) -> Tensor:
+    return g.div(x, x)
+
+
+def ones_alike(g: Graph, x: Tensor) -> Tensor:
+    return g.add(g.mul(g.cast(g.isnan(x), to=np.float32), 0.0), 1.0)
+
+
+def place_of_largest(g: Graph, x: Tensor) -> Tensor:
+    return g.arg_max(x, axis=-1, keepdims=0)
+
+
+def last_place_of_largest(g: Graph, x: Tensor) -> Tensor:
+    return g.arg_max(x, axis=-1, keepdims=0, select_last_index=1)
+
+
+NUMBERS, WHOLE = "(float[n, 4] x) => (float[n, 4] y)", "(int64[n, s] x) => (int64[n, s] y)"
+STILL_WRONG = [
+    ("0..1", "0..0.98", at_most, itself, f"{NUMBERS} <float c = {{0.99}}> {{ y = Min(x, c) }}"),
+    ("100..1000", "101..1000", at_least, itself, f"{NUMBERS} <float c = {{101}}> {{ y = Max(x, c) }}"),
+    ("0..32000", "0..31999", remainder, itself, f"{WHOLE} <int64 c = {{32000}}> {{ y = Mod(x, c) }}"),
+    ("nonzero", "nonzero, finite", over_itself, ones_alike, f"{NUMBERS} {{ y = Div(x, x) }}"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "enough", "pattern", "replacement", "text"), STILL_WRONG, ids=[row[0] for row in STILL_WRONG]
+)
+def test_inputs_that_obey_still_find_mistakes(words, enough, pattern, replacement, text):
+    """At an end of the range, at one number in the middle of it, and at special numbers that the words allow."""
+    assert rewritten(words, pattern, replacement, parse(text))[1].outcome == "failed"
+    assert rewritten(enough, pattern, replacement, parse(text))[1].outcome == "proved"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("right-padded", (hidden, nothing_hidden)),
+        ("left-padded", (largest, first)),
+        ("right-padded", (largest, last)),
+        ("sorted", (place_of_largest, last_place_of_largest)),  # equal elements
+    ],
+)
+def test_words_about_rows_find_mistakes(words, wrong):
+    made = {hidden: "bool[n, s] y", largest: "int64[n] y", place_of_largest: "int64[n] y"}[wrong[0]]
+    node = {
+        hidden: "Equal(x, none)",
+        largest: "ReduceMax<axes = [-1], keepdims = 0>(x)",
+        place_of_largest: "ArgMax<axis = -1, keepdims = 0>(x)",
+    }[wrong[0]]
+    model = parse(f"(int64[n, s] x) => ({made}) <{CONSTANTS}> {{ y = {node} }}")
+    assert rewritten(words, *wrong, model)[1].outcome == "failed"
+
+
+def test_an_assumption_is_suggested_for_the_input_that_decides():
+    def is_assumed(x: Tensor) -> None:
+        require(x.holds("sorted"), "x may not be sorted")
+
+    def changes(nodes):
+        model = parse(
+            f"(float[n, s] a, float[n, s] b) => (float[n] y) {{ {nodes} y = ReduceMax<axes=[-1], keepdims=0>(x) }}"
+        )
+        made = rule(patterns=[largest], conditions=[is_assumed], target="any", name="one")(_last)
+        return [miss.change for miss in surgeon.rewrite(model, made, dry_run=True)[1].misses]
+
+    assert changes("x = Identity(b)") == ["if your inputs obey it, add --assume 'b: sorted'"]
+    assert changes("x = Neg(b)") == [""]
+    assert changes("x = Add(a, b)") == [""]
+
+
+def _last(g: Graph, x: Tensor) -> Tensor:
+    """The last of each row."""
+    return last(g, x)
 
 
 def test_only_inputs_that_are_assumed_are_proved_so():
@@ -492,3 +580,55 @@ def test_unknown_inputs_are_refused_before_anything_runs(tmp_path):
     assert shown.exit_code == 2
     assert "There is an assumption on 'y', which is not an input; there are x, ids, t." in shown.output
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_parts_carry_the_assumptions_on_their_inputs(tmp_path):
+    whole = tmp_path / "in.onnx"
+    onnx.save(parse(MODEL), whole)
+    paths, report = surgeon.split(
+        whole, tmp_path / "parts", at=["y"], check="model", options=CheckOptions(assume=["x: 0..1", "ids: sorted"])
+    )
+    assert report.to_dict()["assumptions"] == ["x: 0..1", "ids: sorted"]
+    assert [assumption_lines(onnx.load(path)) for path in paths] == [("x: 0..1",), ("ids: sorted",)]
+
+
+def test_a_merged_model_carries_those_of_both():
+    one, other = (
+        parse(f"(float[n, 4] x, float[n, 4] {name}) => (float[n, 4] {name}y) {{ {name}y = Add(x, {name}) }}")
+        for name in "ab"
+    )
+    declare(one, ["x: 0..1", "a: finite"])
+    declare(other, ["x: nonzero", "b: 0..2"])
+    connect = {"x": "x"}
+    made, _ = surgeon.merge(one, other, connect=connect)
+    assert assumption_lines(made) == ("x: 0..1, nonzero", "a: finite", "b: 0..2")
+    made, _ = surgeon.merge(one, other, connect=connect, prefix=("p/", "q/"), options=CheckOptions(assume="a: 3..4"))
+    assert assumption_lines(made) == ("p/x: 0..1, nonzero", "p/a: 3..4", "q/b: 0..2")
+    declare(other, ["x: 2..3"])
+    with pytest.raises(UsageError, match="which contradicts 'x: 2..3'"):
+        surgeon.merge(one, other, connect=connect)
+
+
+def test_recipes_and_fleets_pass_assumptions_on(tmp_path):
+    recipe, folder = tmp_path / "recipe.toml", tmp_path / "in"
+    recipe.write_text('[[step]]\nmetadata = ["author=me"]\n\n[[step]]\nrules = "gelu"\n')
+    folder.mkdir()
+    onnx.save(parse(MODEL), folder / "one.onnx")
+    options = CheckOptions(assume={"x": "0..1"})
+    _, report = surgeon.run(recipe, folder / "one.onnx", tmp_path / "out.onnx", options=options)
+    assert report.to_dict()["assumptions"] == ["x: 0..1"]
+    assert assumption_lines(onnx.load(tmp_path / "out.onnx")) == ("x: 0..1",)
+    surgeon.run_many(recipe, folder / "*.onnx", to=tmp_path / "all", options=options)
+    assert assumption_lines(onnx.load(tmp_path / "all" / "one.onnx")) == ("x: 0..1",)
+
+
+def test_converted_and_raised_models_carry_them(tmp_path):
+    model, raised = tmp_path / "in.onnx", tmp_path / "raised.onnx"
+    onnx.save(parse("(float[n, 4] x) => (float[n, 4] y) { a = Mul(x, x)  y = Tanh(a) }"), model)
+    options = CheckOptions(assume={"x": "0..1"})
+    made, report = surgeon.convert(onnx.load(model), to="float16", options=options)
+    assert report.to_dict()["assumptions"] == ["x: 0..1"]
+    assert assumption_lines(made) == ("x: 0..1",)
+    report = surgeon.upgrade(model, 18, raised, options=options)
+    assert report.assumptions == ("x: 0..1",)
+    assert assumption_lines(onnx.load(raised)) == ("x: 0..1",)

@@ -4,7 +4,7 @@ Each change is compared with the model before it.  If a claim does not hold, the
 again in a fresh draft, asking for less; this is how sites are rolled back.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from surgeon.analysis.assumptions.model_assumptions import assumption_lines, declare
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.errors import CheckFailed, GraphError, SurgeonError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
@@ -20,7 +20,7 @@ from surgeon.file.save import OutputModel
 from surgeon.file.save import saving as saving_model
 from surgeon.file.temporary_model import remove_leftovers
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
-from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.draft import ModelDraft, declaring
 from surgeon.pipeline.editing.trial_runs import TrialRuns
 from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.snapshot import Snapshot
@@ -121,15 +121,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.output = resolve_output(self.saving.output)
-        self.state = Snapshot(self.model, self.output, self.stack, self.original)
+        model = declaring(self.model, self.checks.options.assume)  # so that all later steps see the assumptions
+        self.state = Snapshot(model, self.output, self.stack, self.original)
         self.report.source, self.report.output = model_name(self.source), str(self.saving.output or "")
-        self._declare(self.checks.options.assume)
-
-    def _declare(self, assumptions: Iterable[str]) -> None:
-        """Let the model carry the user's assumptions, so that all later steps see them; its nodes stay the same."""
-        draft = ModelDraft(self.model) if assumptions else None
-        if draft is not None and declare(draft.skeleton, assumptions):
-            self.state = Snapshot(draft, self.output, self.stack, self.original)
         self.report.assumptions = assumption_lines(self.state.model.skeleton)
 
     def add(self, report: Report) -> None:

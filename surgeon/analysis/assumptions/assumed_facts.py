@@ -22,14 +22,16 @@ from surgeon.analysis.assumptions.assumption import (
     dtype_limits,
     is_integral,
 )
-from surgeon.analysis.assumptions.model_assumptions import assumptions_of
+from surgeon.analysis.assumptions.model_assumptions import Assumptions, assumptions_of, dtype_of_input
 from surgeon.analysis.dataflow import Dataflow
 from surgeon.analysis.integer_range import IntegerRanges
+from surgeon.errors import UsageError
 from surgeon.ir.edges import Tensor
 from surgeon.ir.index import Index
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
@@ -41,13 +43,14 @@ NOTHING = Assumption()
 class AssumedFacts(Dataflow[Assumption | None]):
     """The assumptions on each tensor; None before they are known.
 
-    shapes: of the model, or of its source: a proof may not rely on nodes that rules wrote.
+    shapes: of the model, or of its source: a proof may not rely on nodes that rules wrote.  declared: the assumptions,
+    by default those that the model carries.
     """
 
-    def __init__(self, shapes: ShapeInference) -> None:
+    def __init__(self, shapes: ShapeInference, declared: Assumptions | None = None) -> None:
         super().__init__(None, beyond=NOTHING)
         self._shapes, self._origin = shapes, shapes.origin
-        self.declared = assumptions_of(self._origin.model.skeleton)
+        self.declared = assumptions_of(self._origin.model.skeleton) if declared is None else declared
         self._main = self._origin.scope(self._origin.index.main)
 
     @classmethod
@@ -119,6 +122,19 @@ def follows(index: Index, scope: Scope, name: str, wanted: Assumption) -> bool:
         if max(least, low) <= min(largest, high):
             known = Assumption.of(known.words, (max(least, low), min(largest, high)))
     return known.implies(wanted)
+
+
+def assumable_input(index: Index, scope: Scope, name: str, wanted: Assumption) -> str | None:
+    """The input of the model that decides whether a tensor obeys an assumption; None if no single one does."""
+    shapes = shapes_of(index)
+    for entry in required_inputs(index.model.skeleton.graph).values():
+        try:
+            wanted.require_dtype(dtype_of_input(entry))
+        except UsageError:
+            continue
+        if AssumedFacts(shapes, {entry.name: wanted}).at(scope, name).implies(wanted):
+            return entry.name
+    return None
 
 
 class _SourceFacts(AssumedFacts):

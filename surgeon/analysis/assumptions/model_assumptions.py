@@ -27,7 +27,7 @@ def assumptions_of(model: ModelProto) -> Assumptions:
         if name in inputs:
             try:
                 found[name] = Assumption.parse(text)
-                found[name].require_dtype(_dtype(inputs[name]))
+                found[name].require_dtype(dtype_of_input(inputs[name]))
             except UsageError as error:
                 raise UsageError(
                     f"The model's metadata {KEY + name!r} is not valid: {error}; take it out with "
@@ -64,7 +64,7 @@ def declare(model: ModelProto, declared: Iterable[str]) -> bool:
         if name not in inputs:
             raise UsageError(f"There is an assumption on {name!r}, which is not an input; {did_you_mean(name, inputs)}")
         try:
-            found.require_dtype(_dtype(inputs[name]))
+            found.require_dtype(dtype_of_input(inputs[name]))
         except UsageError as error:
             raise UsageError(f"The assumption on {name!r} is not valid: {error}.") from None
         if name in known:
@@ -103,7 +103,7 @@ def _write(model: ModelProto, key: str, value: str) -> None:
     entry.value = value
 
 
-def _dtype(entry: ValueInfoProto) -> np.dtype:
+def dtype_of_input(entry: ValueInfoProto) -> np.dtype:
     """The dtype of an input.  Raises UsageError, in a clause, if it is not a tensor."""
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type))

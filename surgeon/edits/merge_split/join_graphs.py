@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from onnx import FunctionProto, GraphProto, ModelProto, TensorShapeProto, TypeProto
 
+from surgeon.analysis.assumptions.model_assumptions import KEY, assumptions_of, declare, rename_assumptions
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import dtype_name
@@ -24,6 +25,7 @@ from surgeon.pipeline.editing.draft import ModelDraft, names_in, no_such_message
 from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.pipeline.editing.tensor_renaming import rename_in_graph, rename_training
 from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol, symbols
+from surgeon.shapes.constraints.input_dims import required_inputs
 
 Dim = TensorShapeProto.Dimension
 
@@ -92,10 +94,15 @@ def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joine
 
 
 def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None:
-    """Add the metadata of another model; a conflicting entry gets another key."""
+    """Add the metadata of another model; a conflicting entry gets another key, and assumptions on one input are joined.
+
+    Raises UsageError if these contradict each other.
+    """
+    inputs = required_inputs(model.graph)
+    declare(model, [f"{name}: {words}" for name, words in assumptions_of(other).items() if name in inputs])
     known = {entry.key: entry.value for entry in model.metadata_props}
     for entry in other.metadata_props:
-        if known.get(entry.key) != entry.value:
+        if known.get(entry.key) != entry.value and not entry.key.startswith(KEY):
             key = unique_name(entry.key, known)
             if key != entry.key:
                 joined.messages.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
@@ -113,6 +120,7 @@ def _rename_conflicts(
         joined.first_renames = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
         rename_in_graph(draft.graph, joined.first_renames)
         rename_training(draft.skeleton, joined.first_renames)
+        rename_assumptions(draft.skeleton, joined.first_renames)
         for node in all_nodes(draft.graph.node):
             node.name = f"{prefix[0]}{node.name}" if node.name else ""
     taken = set(_tensors(draft.graph))
@@ -128,6 +136,7 @@ def _rename_conflicts(
             if value.name not in connect and new != f"{prefix[1]}{value.name}":
                 joined.messages.append(f"the {side} {value.name!r} of the second model is called {new!r}")
     rename_in_graph(other.graph, joined.second_renames)
+    rename_assumptions(other, joined.second_renames)
     held = {node.name for node in all_nodes(draft.graph.node)}
     for node in all_nodes(other.graph.node):
         if node.name:

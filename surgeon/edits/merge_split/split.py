@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import onnx_graphsurgeon as gs
 
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
 from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
 from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
@@ -19,7 +20,7 @@ from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve
 from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.claim_check import proved_by_structure
-from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.draft import ModelDraft, declaring
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
 from surgeon.pipeline.reports.report import Report
@@ -124,7 +125,8 @@ def split(
     report = SplitReport(model_name(source), str(output or ""))
     try:
         with timer.phase("split"), Model.open(original) as model:
-            whole = ModelDraft(model)
+            whole = ModelDraft(declaring(model, checks.options.assume))
+            report.assumptions = assumption_lines(whole.skeleton)
             whole.index  # noqa: B018  # raises for an invalid model
             planner = SplitPlanner(whole)
             ends = planner.at_tensors(at) if at else planner.into_parts(parts or 0)
@@ -192,7 +194,7 @@ class _Splitting:
             for draft in self._drafts():
                 path = staging / self.report.parts[-1].name
                 patch = draft.patch(path, whole=mode not in ("auto", "copy"))
-                save(self.whole.before, patch, path, external_data=mode, check=self._require_valid)
+                save(self.whole.source, patch, path, external_data=mode, check=self._require_valid)
                 made.append(path)
             self._check(made)
         self.report.written = True

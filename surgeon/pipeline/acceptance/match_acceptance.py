@@ -22,9 +22,11 @@ from surgeon.pipeline.acceptance.kernel_support import (
 )
 from surgeon.pipeline.acceptance.replacement_cache import Decision, Refusal, ReplacementCache
 from surgeon.printed_commands import command, upgrade_to
+from surgeon.rules.matching.captured_tensor import ASSUMED
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
+from surgeon.rules.mismatches.model_fixes import suggest_assumption
 from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import Splicer, opset_to_import
 from surgeon.rules.rule import Rule, RulePlan, describe_rule_error
@@ -257,14 +259,15 @@ def provider_mismatch(rule: Rule) -> str:
 
 def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: str) -> MatchFailure:
     """A refusal as a record.  Its subject is the tensor that the condition inspected last."""
-    asked, found, at = match.asked_last, "", match.root.label
+    asked, found, at, change = match.asked_last, "", match.root.label, ""
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
         at = match.tensor(asked[1])
         found = _type_text(match, at)
-    return MatchFailure(
-        kind, why, found, seen=f"for {at!r}" if found else "", message=why, where=compiled.pattern.where, at=at
-    )
+        if asked[0].startswith(ASSUMED):
+            change = suggest_assumption(match.index, match.scope, at, asked[0].removeprefix(ASSUMED))
+    seen, where = f"for {at!r}" if found else "", compiled.pattern.where
+    return MatchFailure(kind, why, found, seen=seen, message=why, change=change, where=where, at=at)
 
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:

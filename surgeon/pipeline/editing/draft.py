@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
+from surgeon.analysis.assumptions.model_assumptions import declare
 from surgeon.errors import UsageError
 from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
@@ -194,6 +195,15 @@ class ModelDraft(EditableModel):
         if found.dtype is None or found.shape is None:
             raise unknown_type_error(name, found)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
+
+
+def declaring(model: Model, assumptions: Iterable[str]) -> Model:
+    """A draft of a model that carries these assumptions too; the model itself if it does already.
+
+    Raises UsageError for invalid assumptions, as `declare`.
+    """
+    draft = ModelDraft(model) if assumptions else None
+    return draft if draft is not None and declare(draft.skeleton, assumptions) else model
 
 
 def _dimension(size: Size) -> int | str | None:

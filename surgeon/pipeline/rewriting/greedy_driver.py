@@ -256,6 +256,7 @@ def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed
         where=match.pattern.where,
         matched=len(match.nodes),
         kind=finding.kind if finding is not None else "",
+        change=finding.change if finding is not None and not finding.opset else "",  # the reason has that of an opset
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
         of_written=not match.is_original and not isinstance(why, Undone),

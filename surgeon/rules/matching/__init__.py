@@ -3,6 +3,7 @@
 __all__ = [
     "anchors",
     "associative",
+    "captured_tensor",
     "compiler",
     "listener",
     "match",

@@ -21,6 +21,9 @@ from surgeon.shapes.op_rules.values.affine_mask import AffineMask
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape
 
+ASSUMED = "assumption "
+"""How a query for an assumption begins; the words follow."""
+
 
 class FactQueries(Protocol):
     """The match that answers a tensor's queries and records them; see `surgeon.rules.matching.match.Match`."""
@@ -191,7 +194,8 @@ class CapturedTensor(Operators, gs.Variable):
         They do by the assumptions that the model carries, by its value, its dtype, or the range of its integers.
         Raises UsageError for other words.
         """
-        self._ask("values")
+        self._match.inspected = True
+        self._match.asked_last = (ASSUMED + words, self.key)
         return follows(self._match.index, self._match.scope, self._name, Assumption.parse(words))
 
     def _ask(self, what: str) -> None:

@@ -6,7 +6,10 @@ from typing import Any
 import numpy.typing as npt
 from onnx import numpy_helper
 
-from surgeon.ir.scope import Node, split_op
+from surgeon.analysis.assumptions.assumed_facts import assumable_input
+from surgeon.analysis.assumptions.assumption import Assumption
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.builder.graph import DOMAINS
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import attribute_proto, value_text
@@ -55,6 +58,13 @@ def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> s
             change = f"set {name} of {node.label} to {value_text(value)}"
             return f"remove {name} from {node.label}" if value is None else change
     return ""
+
+
+def suggest_assumption(index: Index, scope: Scope, name: str, words: str) -> str:
+    """Assume of an input of the model what a rule asks of a tensor."""
+    wanted = Assumption.parse(words)
+    source = assumable_input(index, scope, name, wanted)
+    return f"if your inputs obey it, add --assume '{source}: {wanted}'" if source else ""
 
 
 def _reads_as_well(state: MatchState, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
