@@ -12,6 +12,7 @@ __all__ = [
     "lowering",
     "matching",
     "mismatches",
+    "op_table",
     "pattern_containment",
     "plugin_rule",
     "replacing",

@@ -1,3 +1,3 @@
 """Operating system files: atomic writes, fast copies, memory maps, path encodings, and file types."""
 
-__all__ = ["atomic_file", "file_copy", "file_type", "memory_map", "path_encoding"]
+__all__ = ["atomic_file", "cache_folder", "file_copy", "file_type", "memory_map", "path_encoding"]

@@ -1,6 +1,7 @@
 """The report of a rewrite: sites, near misses and check results."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 FEW = 8  # up to this number of rules, a report also names those that fired nowhere
 MISS_KEYS = "rule node reason where matched total kind op change opset near others"
 """Fields of a mismatch in JSON."""
+
+
+def named_rules(selection: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """As `RewriteReport.named`.  selection: names of rules, by the name that the user gave."""
+    chosen = [rules for name, rules in selection.items() if len(rules) <= FEW and name not in groups()]
+    return frozenset().union(*chosen)
 
 
 @dataclass(slots=True)
@@ -73,8 +80,7 @@ class RewriteReport(Report):
     @property
     def named(self) -> frozenset[str]:
         """The rules that the user named, by themselves or in a small file; a group names none of its rules."""
-        chosen = [rules for name, rules in self.selection.items() if len(rules) <= FEW and name not in groups()]
-        return frozenset().union(*chosen)
+        return named_rules(self.selection)
 
     @property
     def changed(self) -> bool:

@@ -48,6 +48,7 @@ class GreedyDriver:
     _seen: dict[Any, list[State]] = field(default_factory=dict)  # earlier states of a place, by scope and outputs
     _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)  # by rule and scope, then node
     _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # length of the log when a rule found nothing
+    _plans: dict[tuple[Rule, int | None], RulePlan | None] = field(default_factory=dict)  # by rule and opset
     _before_last: tuple[list[Mismatch], int] = ([], 0)  # refusals, and length of the log, before the `last` rules ran
     _growth: int = 0  # nodes added minus nodes removed
     _allowed_growth: int = 0
@@ -114,8 +115,8 @@ class GreedyDriver:
                 yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
-        plan = rule.plan(self.settings.target, scope.opset)
-        if not isinstance(plan, RulePlan) or not self.acceptance.runs(rule):
+        plan = self._plan(rule, scope)
+        if plan is None or not self.acceptance.runs(rule):
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
@@ -130,6 +131,19 @@ class GreedyDriver:
                     )
                 if self.progress is not None:
                     self.progress(rule.name, len(self.log))
+
+    def _plan(self, rule: Rule, scope: Scope) -> RulePlan | None:
+        """The plan of a rule for a scope; None if it has no form for the target, or if the scope lacks its ops."""
+        table, target = self.settings.op_table, self.settings.target
+        if table is not None and not table.may_fire(rule, target, scope):
+            return None
+        place = rule, scope.opset
+        if place not in self._plans:
+            plan = rule.plan(target, scope.opset)
+            self._plans[place] = plan if isinstance(plan, RulePlan) else None
+            if table is not None:
+                table.learn(rule, target, plan)
+        return self._plans[place]
 
     def _matches(
         self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, scope: Scope

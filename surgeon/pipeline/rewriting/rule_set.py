@@ -11,7 +11,7 @@ from surgeon.pipeline.acceptance.already_fused import already_fused
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.reports.rewrite_report import RewriteReport
+from surgeon.pipeline.reports.rewrite_report import RewriteReport, named_rules
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings, NodeFilter
 from surgeon.pipeline.rewriting.rollback import RuleClaims
 from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
@@ -20,6 +20,7 @@ from surgeon.pipeline.transform import Claim, Compound, Transform
 from surgeon.proof.check_options import require_expected_counts
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
+from surgeon.rules.op_table import OpTable
 from surgeon.rules.rule import Rule
 from surgeon.text import did_you_mean
 
@@ -138,10 +139,19 @@ class RuleTransform:
             before = index.count_nodes(), index.count_constants(), filtered.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
             rules = unique_rules(by_name | self.selection)
-            settings = DriverSettings(rules, asked.target, asked.ep, first, node_filter=filtered)
+            table = self._op_table(checks)
+            settings = DriverSettings(rules, asked.target, asked.ep, first, op_table=table, node_filter=filtered)
             found = FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks)), by_name, *before)
+            if table is not None:
+                table.save()
         self.runs[model] = found
         return found
+
+    def _op_table(self, checks: Checks) -> OpTable | None:
+        """The ops that the rules require; None if all rules are named, because near misses trace those in any case."""
+        names = {name: [rule.name for rule in rules] for name, rules in self.selection.items()}
+        by_group = set().union(*names.values()) - named_rules(names)
+        return OpTable.open() if by_group and checks.options.cache else None
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
         """Run the rules over the model before the draft, and claim that each site computes the same."""

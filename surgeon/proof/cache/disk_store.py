@@ -5,26 +5,20 @@ and one that is not byte for byte what `keep` writes is ignored, and replaced by
 
 Only proved cases are stored.  A failed or unproved one may be due to a limit of time or memory, its reason names inputs
 of its own model, and a stored one would keep a rewrite out of a model for as long as nobody clears the folder.
-
-No process waits for another: files appear by a rename, and a reader sees the old file, the new one or none.
 """
 
 import json
-import os
-import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from surgeon.file.io.cache_folder import cache_folder, mark_used, read_entry, trim_folder, write_entry
 from surgeon.proof.cache.environment import environment
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.processes.dataclass_json import from_json_value, to_json_value
-from surgeon.versions import DISTRIBUTION
 
-VARIABLE, OFF = "SURGEON_CACHE", "off"
 SUFFIX = ".proof"
 # A proof takes 2 to 6 kB.  64 MiB are those of some thousand models, and no burden to a home folder.  Each of 256
 # folders keeps to its share, so that a new proof looks through one folder only.
@@ -45,74 +39,33 @@ class DiskProofStore:
     def find(self, key: str) -> SiteProof | None:
         """The proof of a case, marked as remembered."""
         path = self._path(key)
-        try:
-            status = os.stat(path)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY:
-                return None  # not written by `keep`; opening a pipe would wait
-            content = path.read_bytes()
-            proof = from_json_value(SiteProof, json.loads(content.partition(b"\n")[2]))
-            if content != _content(path, proof) or proof.outcome is not Outcome.PROVED:
-                return None
-        except (OSError, ValueError, ArithmeticError, RecursionError):  # the last three: not written by `keep`
+        text = read_entry(path, MAX_ENTRY)
+        if text is None:
             return None
-        with suppress(OSError):
-            os.utime(path)  # the time of its last use, by which `_trim` chooses
+        try:
+            proof = from_json_value(SiteProof, json.loads(text))
+            if text != _text(proof) or proof.outcome is not Outcome.PROVED:
+                return None
+        except (ValueError, ArithmeticError, RecursionError):  # not written by `keep`
+            return None
+        mark_used(path)
         return replace(proof, remembered=True)
 
     def keep(self, key: str, proof: SiteProof) -> None:
         """Store a proof for later runs."""
         path = self._path(key)
         with suppress(OSError):
-            content = _content(path, from_json_value(SiteProof, to_json_value(proof)))  # floats are floats in it
-            if len(content) > MAX_ENTRY:
-                return
+            text = _text(from_json_value(SiteProof, to_json_value(proof)))  # floats are floats in it
             self._folder.mkdir(0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(exist_ok=True)
-            # Not synced: of a power failure the checksum tells.  Random: containers share process ids.
-            temporary = path.with_name(f"{os.urandom(8).hex()}.tmp{SUFFIX}")
-            try:
-                with temporary.open("xb") as file:
-                    file.write(content)
-                os.replace(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
-            _trim(path.parent)
+            if write_entry(path, text, MAX_ENTRY):
+                trim_folder(path.parent, SUFFIX, MAX_BYTES // FOLDERS)
 
 
-def _content(path: Path, proof: SiteProof) -> bytes:
-    """The bytes of an entry; the checksum is of its name too, so that no entry counts for another case."""
-    text = json.dumps(to_json_value(proof), ensure_ascii=False).encode()
-    return blake2b(path.name.encode() + text, digest_size=16).hexdigest().encode() + b"\n" + text
-
-
-def _trim(folder: Path) -> None:
-    """Remove the least recently used entries of a folder beyond its share, with what killed processes left."""
-    entries = sorted(_entries(folder))
-    excess = sum(size for _, size, _ in entries) - MAX_BYTES // FOLDERS
-    for _, size, path in entries:
-        if excess <= 0:
-            return
-        os.unlink(path)
-        excess -= size
-
-
-def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
-    """The time of the last use, the size and the path of each file of this module."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                yield status.st_mtime, status.st_size, entry.path
+def _text(proof: SiteProof) -> bytes:
+    return json.dumps(to_json_value(proof), ensure_ascii=False).encode()
 
 
 def disk_store() -> DiskProofStore | None:
-    """The store of this user; None where SURGEON_CACHE is "off", or where the system names no folder."""
-    chosen = os.environ.get(VARIABLE, "")
-    if chosen.casefold() == OFF:
-        return None
-    if chosen:
-        return DiskProofStore(Path(chosen))
-    import platformdirs  # not at the top: few commands prove
-
-    root = platformdirs.user_cache_path(DISTRIBUTION, appauthor=False)
-    return DiskProofStore(root) if root.is_absolute() else None  # a user without a home has "~" there
+    """The store of this user; None where there is no folder for it (see `cache_folder`)."""
+    root = cache_folder()
+    return None if root is None else DiskProofStore(root)
