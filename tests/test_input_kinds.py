@@ -1,5 +1,7 @@
 """Which inputs a region is run on: magnitudes that show something, where infinity is, and what kernels may err by."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from onnx import ModelProto
@@ -8,13 +10,15 @@ from surgeon.proof.cases.case_inputs import CaseInputs, inputs_beside_softmax
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.dims import CaseDims
 from surgeon.proof.judge.kernel_errors import absolute_error
-from surgeon.proof.proof_case import ProofCase, ProofOptions, RegionModels
+from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, RegionModels
 from surgeon.proof.strategies.case_feeds import CaseFeeds
 from surgeon.proof.strategies.region_facts import CaseRegion
 from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES
-from surgeon.proof.strategies.strategy import Rows
+from surgeon.proof.strategies.strategy import Rows, Strategy, cases
+from surgeon.runtime.inputs.role_fills import USUAL
 from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
 from surgeon.runtime.sessions.float64_reference import Float64Reference
+from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
 
 ATTENTION = parse(
@@ -149,6 +153,21 @@ def test_a_case_squares(text: str, squares: bool) -> None:
     assert case_of(parse(text)).squares is squares
 
 
+def test_counts_are_as_long_as_an_axis_only_if_it_is_longer_than_all_before() -> None:
+    """A shorter axis cannot show a bound of a count that a longer one hides."""
+    model = parse("(float[d0, 4] x, int64[1] k) => (float[a, 4] y) { y, i = TopK<axis = 0>(x, k) }")
+    shapes = (CaseInput("x", (symbol("n"), 4)), CaseInput("k", (1,)))
+    case = ProofCase(RegionModels(model, model, {"d0": symbol("n")}), shapes, ("y",), ProofOptions())
+    dims = CaseDims(case, {})
+    first = next(dims.runnable())[0]
+    region = CaseRegion(case, CaseInputs(case), dims, first, rows=Rows(1, frozenset(), first))
+    found = {}
+    for size in (first.by_symbol["n"], 50, 40, 60):
+        at = dims.beside(first, {"n": size})
+        found[size] = [each for each in region.at_size(at) if each.fills.get("k", USUAL).name == "counts"]
+    assert [len(cases) for cases in found.values()] == [0, 2, 0, 2], "the whole axis, and half of it from its end"
+
+
 def test_values_are_beside_the_softmax() -> None:
     """Queries and keys decide what it picks; without a softmax nothing does."""
     assert inputs_beside_softmax(ATTENTION) == {"v"}
@@ -156,6 +175,25 @@ def test_values_are_beside_the_softmax() -> None:
     text = f"{fused} {{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }}"
     assert inputs_beside_softmax(parse(text)) == {"v"}
     assert inputs_beside_softmax(parse("(float[4] x) => (float[4] y) { y = Neg(x) }")) == frozenset()
+
+
+MASKED = parse(
+    "(float[2, 3] x, int64[2, 3] attention_mask, int64[2] at, bool c) => (float[a, d] y)"
+    "{ m = Cast<to = 9>(attention_mask) z = Where(m, x, x) w = Where(c, z, x) y = Tile(w, at) }"
+)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize("model", [ATTENTION, MASKED, parse("(int8[4] x, string[4] s) => (int8[4] y) { y = Abs(x) }")])
+@pytest.mark.parametrize("strategy", SITE_STRATEGIES, ids=lambda item: item.name)
+def test_each_strategy_takes_answers(strategy: Strategy, model: ModelProto, answer: bool) -> None:
+    """Whether the original ran on the last case is sent to each strategy, however it makes its cases."""
+    case = case_of(model)
+    found = cases(region_of(case, CaseInputs(case)), [strategy])
+    with suppress(StopIteration):
+        next(found)
+        while True:
+            assert found.send(answer).strategy == strategy.name
 
 
 def test_infinity_is_among_the_values_of_an_attention() -> None:

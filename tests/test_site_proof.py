@@ -361,6 +361,26 @@ def test_a_proof_case_is_a_plain_value(monkeypatch):
     assert replace(here, seconds=proof.seconds) == proof
 
 
+@pytest.mark.parametrize(("body", "is_needed"), [("a = Relu(x) y = Relu(a)", False), ("a = Exp(x) y = Relu(a)", True)])
+def test_the_float64_reference_is_opened_only_if_a_result_needs_it(monkeypatch, body, is_needed):
+    """Equal results pass without it, and the proof says that it compared with the original."""
+
+    @rule(patterns=[lambda g, x: g.relu(g.relu(x)), lambda g, x: g.relu(g.exp(x))])
+    def other(g: Graph, x: Tensor) -> Tensor:
+        return g.mul(g.exp(x), 1.01) if is_needed else g.max(x, 0.0)
+
+    opened = []
+    original = both_sides.Float64Reference
+    monkeypatch.setattr(
+        both_sides, "Float64Reference", lambda *args, **more: opened.append(1) or original(*args, **more)
+    )
+    monkeypatch.setattr(site_prover, "needs_this_process", lambda _: True)
+    _, report = surgeon.rewrite(parse(f"(float[n, 4] x) => (float[n, 4] y) {{ {body} }}"), other, keep_going=True)
+    (proof,) = report.proofs or [site.proof for site in report.rolled_back]
+    assert bool(opened) is is_needed
+    assert (proof.reference == "the original's own result") is not is_needed
+
+
 def test_a_rule_that_differs_on_purpose_is_compared_as_it_says():
     """And what is told does: the same rule is then proved."""
     model = parse("(float[n] x, float[n] y) => (float[n] z) { d = Sub(x, x) z = Add(d, y) }")

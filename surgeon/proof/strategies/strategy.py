@@ -1,7 +1,7 @@
 """Strategies: named proposals of cases, each with the mistake that it finds, and the engine that takes turns.
 
 A strategy is a generator of cases.  It yields the case first that finds most, and may read what it is sent: whether the
-original nodes ran on the case before (`taken = yield case`).
+original nodes ran on the case before (`taken = yield case`).  So it delegates (`yield from`) only to generators.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
