@@ -1,10 +1,12 @@
-"""`surgeon new rule`: two files that pass as they are, or none."""
+"""`surgeon new`: files that pass without a change, or none."""
 
+import os
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import one_sentence, process, run
+from tests.command_line import ROOT, one_sentence, process, run
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +78,9 @@ def test_elsewhere_there_are_no_families(tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("Squared", "is no name"),
-        ("a-b", "is no name"),
-        ("class", "is no name"),
+        ("Squared", "cannot name a rule"),
+        ("a-b", "cannot name a rule"),
+        ("class", "cannot name a rule"),
         ("gelu", "already (gelu.py:"),
         ("json", "is a module"),
     ],
@@ -94,3 +96,47 @@ def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "test_squared.py").write_text("mine")
     assert "would be overwritten" in one_sentence(run("new", "rule", "squared"), 2)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_pack_installs_and_passes_its_tests(tmp_path):
+    """Its group and its rule have names once it is installed, and ruff finds nothing in it."""
+    result = run("new", "pack", "my-rules")
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "my-rules"
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")} == {
+        "README.md",
+        "pyproject.toml",
+        "src/my_rules/__init__.py",
+        "src/my_rules/square.py",
+        "tests/test_my_rules.py",
+    }
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    (packaged,) = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    info = folder / "src" / "my_rules-0.1.0.dist-info"  # as an editable installation has it
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['project']['name']}\nVersion: 0.1.0\n")
+    points = project["project"]["entry-points"]["surgeon.rules"]
+    (info / "entry_points.txt").write_text("[surgeon.rules]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
+    there = {"cwd": folder, "PYTHONPATH": os.pathsep.join(map(str, ((folder / packaged).parent, ROOT)))}
+    done = process("-m", "pytest", "-q", "-p", "no:cacheprovider", **there)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    listed = process("-m", "surgeon", "rules", "my-rules", **there)
+    assert "my_rules_square" in listed.stdout, listed.stdout + listed.stderr
+    where = ("--isolated", "--no-cache", "--line-length", "120", "--extend-ignore", "I001")
+    clean = process("-m", "ruff", "check", *where, ".", cwd=folder)
+    assert clean.returncode == 0, clean.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("My-rules", "cannot name a package"), ("class", "cannot name a package"), ("json", "is already named 'json'")],
+)
+def test_bad_names_of_packs_are_refused(name, reason, tmp_path):
+    assert reason in one_sentence(run("new", "pack", name), 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pack_overwrites_nothing(tmp_path):
+    (tmp_path / "mine").mkdir()
+    assert "already exists" in one_sentence(run("new", "pack", "mine"), 2)
+    assert [*(tmp_path / "mine").iterdir()] == []

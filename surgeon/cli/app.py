@@ -67,7 +67,7 @@ main.summaries = {
     },
     "Rules": {
         "rules": "List the rules, print the manual of one, or prove it.",
-        "new": "Write files to begin with.",
+        "new": "Write files to start from.",
         "capture": "Write a rule from what lies between two cuts of a model.",
         "learn": "Learn a pattern from a torch module, or from models.",
     },

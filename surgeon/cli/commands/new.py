@@ -7,73 +7,21 @@ from pathlib import Path
 
 import click
 
+from surgeon.cli.commands.templates import PACK, RULE, TESTS
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import emit
 from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 
-RULE = '''"""{title}: say here what the operation is, and where its formula stands (paper, specification)."""
 
-from surgeon import Graph, Tensor, rule
-
-
-def written_out(g: Graph, x: Tensor) -> Tensor:
-    """x · x."""
-    return g.mul(x, x)
-
-
-@rule(patterns=[written_out], target="any")
-def {name}(g: Graph, x: Tensor) -> Tensor:
-    """Write x · x as one node.
-
-    What: say the formula here, and the forms in which it is found.
-    Numerics: rounding only.
-    """
-    return g.pow(x, 2.0)
-'''
-
-TESTS = '''"""The rule {name}: what fires and what does not."""
-
-import pytest
-from {home} import {name}
-
-from surgeon.testing import Case, check_fires, check_spares, parse
-
-FIRES = [
-    Case({name}, "as it is written out", parse("(float[n, 4] x) => (float[n, 4] y) {{ y = Mul(x, x) }}")),
-]
-
-NEGATIVES = [
-    Case(
-        {name},
-        "a product of two tensors is no square",
-        parse("(float[n, 4] x, float[n, 4] w) => (float[n, 4] y) {{ y = Mul(x, w) }}"),
-        why="wanted 'x'",
-    ),
-]
-
-
-@pytest.mark.parametrize("case", FIRES, ids=str)
-def test_fires(case):
-    """What the rule is for."""
-    check_fires(case)
-
-
-@pytest.mark.parametrize("case", NEGATIVES, ids=str)
-def test_does_not_fire(case):
-    """What looks like it and is something else."""
-    check_spares(case)
-'''
-
-
-@click.group(short_help="Write files to begin with.")
+@click.group(short_help="Write files to start from.")
 def new() -> None:
-    """Write files to begin with, which work as they are and are to be changed."""
+    """Write files to start from.  They work without a change."""
 
 
 @derived_command(positional={"name": "NAME"}, family=Spelling(metavar="FOLDER"))
 def rule(name: str, family: str | None = None) -> None:
-    """Write a rule called NAME, and its tests: what fires and what does not.
+    """Write a rule called NAME, and its tests: models that it changes, and look-alikes.
 
     In a checkout of surgeon they are patterns/FOLDER/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
     test_NAME.py in the working directory.  Example: surgeon new rule squared_relu
@@ -84,7 +32,7 @@ def rule(name: str, family: str | None = None) -> None:
     from surgeon.rules.catalogue import all_rules
 
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
+        raise UsageError(f"{name!r} cannot name a rule. Use lower case letters, digits and _, for example squared_relu.")
     namesake = next((known for _, _, known in all_rules() if known.name == name), None)
     if namesake is not None:
         raise UsageError(f"A rule is called {name!r} already ({namesake.where}); choose another name.")
@@ -103,7 +51,35 @@ def rule(name: str, family: str | None = None) -> None:
     emit([CommandResult("new", {"files": [str(path), str(tests)], "test": run}, lines)])
 
 
-new.add_command(rule)
+@derived_command(positional={"name": "NAME"})
+def pack(name: str) -> None:
+    """Write a package of rules called NAME: a folder that pip installs, with a rule, a group and tests.
+
+    Example: surgeon new pack my-rules
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) or keyword.iskeyword(name):
+        raise UsageError(f"{name!r} cannot name a package. Use lower case, digits and dashes, for example my-rules.")
+    module = name.replace("-", "_")
+    if find_spec(module) is not None:
+        raise UsageError(f"A Python module is already named {module!r}. Choose another name.")
+    if Path(name).exists():
+        raise UsageError(f"{name} already exists. Choose another name, or move it first.")
+    rule, title = f"{module}_square", "A square"
+    texts = {path.format(module=module): text for path, text in PACK.items()}
+    texts[f"src/{module}/square.py"] = RULE
+    texts[f"tests/test_{module}.py"] = TESTS
+    names = {"name": rule, "pack": name, "module": module, "title": title, "home": f"{module}.square"}
+    paths = {Path(name, path): text.format(**names) for path, text in texts.items()}
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    _write(paths)
+    run = f'cd {name} && python -m pip install -e ".[test]" && python -m pytest'
+    lines = [*map(str, paths), f"Install it and run its tests: {run}", f"Then its rules have names: --rules {name}"]
+    emit([CommandResult("new", {"files": [*map(str, paths)], "test": run}, lines)])
+
+
+for command in (rule, pack):
+    new.add_command(command)
 
 
 def _folder(family: str | None, is_checkout: bool) -> Path:
