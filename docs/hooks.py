@@ -1,4 +1,4 @@
-"""What the documentation says of the command line is what `--help` says, at the time it is built."""
+"""Hooks of the documentation: the page of the command line has the text of `--help`, and pages need no network."""
 
 from typing import Any
 
@@ -8,11 +8,18 @@ from surgeon.cli.app import main
 
 COMMANDS = "<!-- commands -->"
 WIDTH = 110  # columns
+SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme loads for the search of pages in a folder
+OWN_SHIM = "assets/iframe-worker.js"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put the help of every command where the page asks for it."""
     return markdown.replace(COMMANDS, "\n".join(_sections())) if COMMANDS in markdown else markdown
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Load the search's shim from the site itself."""
+    return output.replace(SHIM, "../" * page.url.count("/") + OWN_SHIM)
 
 
 def _sections() -> list[str]:

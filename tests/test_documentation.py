@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -94,3 +95,13 @@ def test_the_reference_has_every_public_name():
     others = edits.Edit, edits.ModelDraft, edits.ModelClaim, edits.detector_tail
     homes += [f"{kind.__module__}.{kind.__name__}" for kind in (*OWN, *others)]
     assert sorted(reported) == sorted([*homes, "surgeon.testing"])
+
+
+def test_the_site_needs_no_network(tmp_path):
+    """Its search runs from a folder too: the theme's shim is part of the site."""
+    pytest.importorskip("mkdocs")
+    from docs.hooks import OWN_SHIM, SHIM, on_post_page
+
+    assert (ROOT / "docs" / OWN_SHIM).exists()
+    for url, wanted in (("index.html", OWN_SHIM), ("reference/python.html", f"../{OWN_SHIM}")):
+        assert on_post_page(f'<script src="{SHIM}">', page=SimpleNamespace(url=url)) == f'<script src="{wanted}">'
