@@ -32,7 +32,7 @@ def rule(name: str, family: str | None = None) -> None:
     from surgeon.rules.catalogue import all_rules
 
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UsageError(f"{name!r} cannot name a rule. Use lower case letters, digits and _, for example squared_relu.")
+        raise UsageError(f"{name!r} cannot name a rule. Use lower case, digits and _, for example squared_relu.")
     namesake = next((known for _, _, known in all_rules() if known.name == name), None)
     if namesake is not None:
         raise UsageError(f"A rule is called {name!r} already ({namesake.where}); choose another name.")
