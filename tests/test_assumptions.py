@@ -12,12 +12,13 @@ from surgeon import CheckOptions, Graph, Tensor, require, rule
 from surgeon.analysis.assumptions.assumed_facts import AssumedFacts, cast_fact, follows
 from surgeon.analysis.assumptions.assumption import Assumption, parse_all
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines, assumptions_of, declare
+from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.proof.site import worker_proofs
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import ValueKind
-from surgeon.testing import parse
+from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.command_line import run
 
 WORDS = [
@@ -425,6 +426,45 @@ def _last(g: Graph, x: Tensor) -> Tensor:
     return last(g, x)
 
 
+def clipped_rule(*conditions):
+    @rule(patterns=[clipped], conditions=list(conditions), target="any")
+    def unclipped(g: Graph, x: Tensor) -> Tensor:
+        """What a Clip reads."""
+        return x
+
+    return unclipped
+
+
+def is_unit(x: Tensor) -> None:
+    require(x.holds("0..1"), "x may lie outside of 0..1")
+
+
+def test_a_rule_is_proved_by_itself_under_the_assumptions_that_it_asks_for():
+    proof = prove_rule(clipped_rule(is_unit), targets=["ort"], quick=True)
+    assert (proof.outcome.value, proof.assumptions) == ("proved", ["x: 0..1"])
+    assert proof.to_dict()["entries"][0]["assumptions"] == ["x: 0..1"]
+    proof = prove_rule(clipped_rule(), targets=["ort"], quick=True)
+    assert (proof.outcome.value, proof.assumptions) == ("failed", [])
+
+
+def test_conditions_that_contradict_each_other_leave_a_rule_unproved():
+    def is_left(x: Tensor) -> None:
+        require(x.holds("0..1") or x.holds("2..3"), "x is in neither range")
+
+    def is_right(x: Tensor) -> None:
+        require(x.holds("2..3"), "x may lie outside of 2..3")
+
+    proof = prove_rule(clipped_rule(is_unit, is_left, is_right), targets=["ort"], quick=True)
+    assert (proof.outcome.value, proof.counts["spared"] > 0) == ("unproved", True)
+
+
+def test_a_case_of_a_test_may_assume():
+    _, _, model = model_of("0..1")
+    case = Case(clipped_rule(is_unit), "unit", model, assume=["x: 0..1"])
+    assert check_fires(case).outcome == "proved"
+    check_spares(Case(clipped_rule(is_unit), "any", model, why="x may lie outside of 0..1"))
+
+
 def test_only_inputs_that_are_assumed_are_proved_so():
     """Equal sites share a proof, but not with one of which less is known."""
     model = parse(
@@ -563,6 +603,19 @@ def test_whole_models_are_compared_under_the_assumption():
     assert surgeon.compare(model, other, assume=["x: 0..1"]).proved
     assert surgeon.compare(model, after).proved  # it carries the assumption
     assert not surgeon.compare(model, other, assume="x: 0..2").proved
+
+
+@pytest.mark.parametrize("words", RIGHT_UNDER)
+def test_whole_models_are_compared_under_each_assumption(words):
+    """On all inputs that are made for them, also those that only inform."""
+    pattern, replacement, model = model_of(words)
+    after, _ = rewritten(words, pattern, replacement, model)
+    del after.metadata_props[:]
+    found = surgeon.compare(model, after)
+    assert not found.proved or found.differs_on
+    found = surgeon.compare(model, after, assume={"x": words})
+    is_constant = "throughout in the original" in found.reason  # the output of a mask that obeys
+    assert (found.proved or is_constant, found.differs_on) == (True, ())
 
 
 def test_renamed_inputs_keep_their_assumptions():

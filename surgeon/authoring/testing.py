@@ -44,6 +44,8 @@ class Case:
     """Prove the sites and the model; "sites" if ONNX Runtime cannot load the source model; False if nothing runs it."""
     ep: str | None = None
     """The execution provider."""
+    assume: Sequence[str] = ()
+    """Assumptions on the inputs of a case that fires, as "NAME: WORDS"."""
 
     def __str__(self) -> str:
         return self.title
@@ -67,7 +69,7 @@ def check_fires(case: Case) -> RewriteReport:
         target=case.target,
         ep=case.ep,
         check=_check(case),
-        options=CheckOptions(seed=1),
+        options=CheckOptions(seed=1, assume=case.assume),
     )
     assert case.model.SerializeToString() == before, "the model that was passed in has changed"
     reasons = "; ".join(f"{miss.node}: {miss.reason}" if miss.node else miss.reason for miss in report.misses)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.errors import CheckFailed, SurgeonError
+from surgeon.analysis.assumptions.model_assumptions import assumption_lines, with_assumptions
+from surgeon.errors import CheckFailed, SurgeonError, UsageError
 from surgeon.file.model import Model
 from surgeon.ir.index_patch import index_patch
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
@@ -25,14 +26,30 @@ from surgeon.rules.rule import Rule
 
 
 class InstanceRewrite:
-    """A rule run on a model for a target, with the provider of the rule.  Raises SurgeonError as `rewrite` does."""
+    """A rule run on a model for a target, with the provider of the rule.  Raises SurgeonError as `rewrite` does.
+
+    model: the given one, with the assumptions on its inputs that the conditions of the rule ask for.
+    """
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
-        self.model = model
+        self.model, settings = model, DriverSettings([rule], target, rule.ep or ANY_PROVIDER)
         with gc_paused():
-            opened = Model.open(model)
-            settings = DriverSettings([rule], target, rule.ep or ANY_PROVIDER)
-            self.run = RuleRun(opened, open_index(opened), settings)
+            while True:
+                opened = Model.open(self.model)
+                self.run = RuleRun(opened, open_index(opened), settings)
+                assumed = self._assuming()
+                if assumed is self.model:
+                    break
+                self.model = assumed
+        self.assumptions = assumption_lines(self.model)
+
+    def _assuming(self) -> onnx.ModelProto:
+        """The model with further assumptions that the conditions ask for; the same model if there are none."""
+        wanted = [miss.assumption for miss in self.run.driver.refusals if miss.assumption]
+        try:
+            return with_assumptions(self.model, [] if self.has_fired else wanted)
+        except UsageError:  # the conditions of two forms contradict each other
+            return self.model
 
     @property
     def has_fired(self) -> bool:

@@ -94,9 +94,9 @@ class InstanceJudge:
             found = self._judged(case, trial)
             is_informative = not found.reason.startswith(UNINFORMATIVE)
             if found.outcome is InstanceOutcome.UNPROVED and found.is_instance and is_informative:
-                older = at_oldest_opset(model, before, after)
+                older = at_oldest_opset(trial.model, before, after)
                 found = self._judged_older(case, older, before, after) or found
-            self._findings[key] = found
+            self._findings[key] = replace(found, assumptions=trial.assumptions)
         return self._findings[key]
 
     def _judged(self, case: InstanceSpec, trial: InstanceRewrite) -> InstanceResult:
@@ -401,6 +401,7 @@ class _RuleProver:
             outcome=found.outcome,
             reason=found.reason,
             error=found.error,
+            assumptions=found.assumptions,
             model=model if found.outcome.is_fault else None,
         )
 

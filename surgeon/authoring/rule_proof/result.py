@@ -45,6 +45,8 @@ class InstanceResult:
     """The error of the worst output."""
     is_instance: bool = True
     """Whether the instance is a valid model, as far as is known."""
+    assumptions: tuple[str, ...] = ()
+    """Assumptions on the inputs of the instance that the conditions of the rule ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class InstanceProof(JsonRecord):
 
     JSON = (
         "pattern variant target opset dtype rank=arguments.rank shapes=arguments.shapes values=arguments.values "
-        "outcome reason errors=error"
+        "outcome reason assumptions? errors=error"
     )
 
     pattern: str
@@ -74,6 +76,8 @@ class InstanceProof(JsonRecord):
     """Why the instance is declined, unproved or wrong; empty if it is proved."""
     error: TensorError | None = None
     """The error of the worst output."""
+    assumptions: tuple[str, ...] = ()
+    """Assumptions on the inputs of the instance, as "NAME: WORDS"."""
     model: onnx.ModelProto | None = field(default=None, repr=False)
     """The instance, if the outcome is a fault."""
 
@@ -105,6 +109,11 @@ class RuleProof(ResultBase):
     def faults(self) -> list[InstanceProof]:
         """The entries whose outcome is a fault of the rule."""
         return [entry for entry in self.entries if entry.outcome.is_fault]
+
+    @property
+    def assumptions(self) -> list[str]:
+        """The assumptions under which entries are proved, as "NAME: WORDS"."""
+        return list(dict.fromkeys(line for entry in self.entries for line in entry.assumptions))
 
     def drop_uninformative(self) -> None:
         """Drop instances with uninformative values if others of the same pattern, dtype and rank are proved.

@@ -20,6 +20,7 @@ from surgeon.display.blocks import (
     outcome,
     toned,
 )
+from surgeon.display.content.comparison import under_assumptions
 from surgeon.display.registry import reports
 from surgeon.text import and_more, seconds_text
 
@@ -33,14 +34,15 @@ DTYPES = {"float32": "fp32", "float16": "fp16", "float64": "fp64", "bfloat16": "
 @reports(RuleProof, "proof")
 def document(proof: RuleProof) -> Document:
     """The proof of one rule."""
-    counts = ", ".join(f"{count:,} {name}" for name, count in proof.counts.items() if count)
+    counts = ", ".join(f"{count:,} {name}" for name, count in proof.counts.items() if count) or "nothing was proved"
+    words = under_assumptions(f"{counts} in {seconds_text(proof.seconds)}", proof.assumptions)
     details: list[Block] = [
         Note((Span(proof.rule, "strong"), f"  ({proof.where})")),
         _table(proof),
         *_reasons(proof.entries),
         *_failures(proof.faults),
         Note(f"nothing to prove: {proof.why_empty}" if proof.why_empty else "", "faint"),
-        Note((outcome(proof.outcome.value), f"  {counts or 'nothing was proved'} in {seconds_text(proof.seconds)}")),
+        Note((outcome(proof.outcome.value), f"  {words}")),
     ]
     return Document(f"The proof of {proof.rule}", details)
 

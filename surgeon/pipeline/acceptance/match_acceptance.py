@@ -259,15 +259,17 @@ def provider_mismatch(rule: Rule) -> str:
 
 def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: str) -> MatchFailure:
     """A refusal as a record.  Its subject is the tensor that the condition inspected last."""
-    asked, found, at, change = match.asked_last, "", match.root.label, ""
+    asked, found, at, assumption = match.asked_last, "", match.root.label, ""
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
         at = match.tensor(asked[1])
         found = _type_text(match, at)
         if asked[0].startswith(ASSUMED):
-            change = suggest_assumption(match.index, match.scope, at, asked[0].removeprefix(ASSUMED))
+            assumption = suggest_assumption(match.index, match.scope, at, asked[0].removeprefix(ASSUMED))
+    change = f"if your inputs obey it, add --assume '{assumption}'" if assumption else ""
     seen, where = f"for {at!r}" if found else "", compiled.pattern.where
-    return MatchFailure(kind, why, found, seen=seen, message=why, change=change, where=where, at=at)
+    failure = MatchFailure(kind, why, found, seen=seen, message=why, change=change, where=where, at=at)
+    return replace(failure, assumption=assumption)
 
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:

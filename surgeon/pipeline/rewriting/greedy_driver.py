@@ -273,6 +273,7 @@ def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed
         change=finding.change if finding is not None and not finding.opset else "",  # the reason has that of an opset
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
+        assumption=finding.assumption if finding is not None else "",
         of_written=not match.is_original and not isinstance(why, Undone),
     )
     return mark_near(miss, root)

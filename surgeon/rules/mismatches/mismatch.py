@@ -63,6 +63,8 @@ class MatchFailure:
     """Node or tensor concerned."""
     opset: int = 0
     """Version of ai.onnx that would fix it; 0: none."""
+    assumption: str = ""
+    """Assumption on an input of the model that would fix it, as "NAME: WORDS"; "" for none."""
 
     @property
     def sentence(self) -> str:
@@ -139,6 +141,8 @@ class Mismatch(ResultBase):
     """Further nodes with an equal mismatch."""
     opset: int = 0
     """Version of ai.onnx with which the rule would fire; 0: none."""
+    assumption: str = ""
+    """Assumption with which the rule would fire, as "NAME: WORDS"; "" for none."""
     near: bool = False
     """Whether it is a near miss, which the report of a rewrite shows."""
     of_written: bool = False

@@ -61,10 +61,10 @@ def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> s
 
 
 def suggest_assumption(index: Index, scope: Scope, name: str, words: str) -> str:
-    """Assume of an input of the model what a rule asks of a tensor."""
+    """The assumption on an input of the model by which a tensor obeys some words, as "NAME: WORDS"."""
     wanted = Assumption.parse(words)
     source = assumable_input(index, scope, name, wanted)
-    return f"if your inputs obey it, add --assume '{source}: {wanted}'" if source else ""
+    return "" if source is None else f"{source}: {wanted}"
 
 
 def _reads_as_well(state: MatchState, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
