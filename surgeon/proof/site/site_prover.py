@@ -27,8 +27,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may be right only for its model's values there
 MAX_READ_BYTES, MAX_READ_BYTES_IN_ALL = 1 << 26, 1 << 30  # bytes of weights to read, for one region and for all
-MAX_FAILED_IN_CONTEXT = 128  # equal regions that fail in context, before the rest count as failed
-MAX_CONTEXTS = 256  # call contexts of one local function
+MAX_CONTEXTS = 256  # of one region: calls of a function, and equal regions that fail, before the rest count as failed
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
@@ -118,12 +117,12 @@ class SiteProver:
             proof = self._proofs[signature]
             if proof.outcome is Outcome.FAILED:
                 proof = proof.at(self._names(self._proved[signature], region))
-            if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_FAILED_IN_CONTEXT:
+            if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_CONTEXTS:
                 proof = self._prove_in_context(region, shapes, proof, is_whole=signature in self._whole)
                 self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
-                    proof, reason=f"{proof.reason}; {MAX_FAILED_IN_CONTEXT} like it failed behind their own nodes too"
+                    proof, reason=f"{proof.reason}; {MAX_CONTEXTS} like it failed behind their own nodes too"
                 )
             proofs.append(proof)
         return weakest_proof(proofs)

@@ -32,7 +32,7 @@ TOLERANCES: dict[str, tuple[float, float]] = {
 }
 EXACT = (0.0, 0.0)  # integers, booleans, strings
 _MANY = 16  # elements of a part of which not all are small by chance
-_MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative error
+MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def compare(
     max_abs = float(gap.max(initial=0.0))
     max_rel = 0.0
     if max_abs:
-        meaningful = magnitude > _MEANINGFUL * scale
+        meaningful = magnitude > MEANINGFUL * scale
         max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
     ok = max_abs <= allowed
     if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:

@@ -13,7 +13,7 @@ from surgeon.runtime.numerics.allowances import (
     measured_allowances,
     rounding_by_class,
 )
-from surgeon.runtime.numerics.array_comparison import name_of_dtype
+from surgeon.runtime.numerics.array_comparison import MEANINGFUL, name_of_dtype
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
@@ -25,7 +25,6 @@ _VISIBLE = 1 / 8
 # The part of the largest number that kernels may err by while they cannot hide another function.  Rounding is measured
 # here and kernels are not, so it is a quarter of the part for rounding.
 HIDING = 1 / 32
-_MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
 _KINDS = ("finite", "NaN", "inf", "-inf")
 _FINITE, _NAN, _INF, _MINUS_INF = range(len(_KINDS))
 
@@ -276,7 +275,7 @@ class FloatJudge:
 
 def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviation:
     """The largest of these distances in all three measures, from numbers of these magnitudes."""
-    meaningful = magnitude >= _MEANINGFUL * magnitude.max(initial=0.0)
+    meaningful = magnitude >= MEANINGFUL * magnitude.max(initial=0.0)
     relative = float((gap / magnitude).max(initial=0.0, where=meaningful & (magnitude > 0)))
     ulps = float((gap / spacing(magnitude, dtype)).max(initial=0.0, where=meaningful))
     return Deviation(float(gap.max(initial=0.0)), relative, ulps)
