@@ -115,8 +115,8 @@ def sites_of(report):
     return report.sites, report.rolled_back
 
 
-def test_a_conversion_is_as_much_proved_as_the_rules_before_it():
-    """The outcome of a report is the worst of its steps and of its own."""
+def test_a_conversion_is_unproved_if_the_rules_before_it_are():
+    """The outcome of a report is the worst of all its steps."""
     found = CheckResult(Outcome.UNPROVED, "Nothing runs it.", (), seconds=0.0, runs=0, tolerance={})
     rules = surgeon.RewriteReport("", "", "ort", {}, check=found)
     report = surgeon.ConvertReport("", "", ("float32", "float16"), 3, error=0.001, max_error=0.01, steps=[rules])

@@ -1,4 +1,4 @@
-"""The engine of strategies: whose turn it is, what a budget leaves out, and what a strategy is told."""
+"""The engine of strategies: their order, the cases that a budget leaves out, and the facts that a strategy gets."""
 
 import re
 from types import SimpleNamespace

@@ -2,7 +2,7 @@
 
 A mutant is one small change of what a rule writes at one place of a model (`mutants`, and `poisons` for its results
 as a whole).  The subjects are the models on which the tests of the rules fire, each form of each word of the
-vocabulary, and real exports.  What a proof lets pass is looked at again by `judging`, on inputs of its own (`feeds`):
+vocabulary, and real exports.  What a proof lets pass is looked at again by `judging`, on other inputs (`feeds`):
 a difference beyond rounding is a HOLE.
 
     python -m tests.mutation --table                the table, with every survivor and why (about 4,000 mutants)

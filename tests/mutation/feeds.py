@@ -1,4 +1,4 @@
-"""Inputs to tell two models apart by: sizes, magnitudes, masks and integers of its own, not those that proofs use."""
+"""Inputs to tell two models apart by: sizes, magnitudes, masks and integers, but not those that proofs use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def settings(model: onnx.ModelProto) -> Iterator[Setting]:
 
 
 def make(model: onnx.ModelProto, setting: Setting) -> Feeds | None:
-    """One value for each input without one of its own; None where they would be too large."""
+    """One value for each input without an initializer; None where they would be too large."""
     random = np.random.default_rng(setting.seed * 7919 + 17)
     made: Feeds = {}
     ops = {node.op_type for node in model.graph.node}

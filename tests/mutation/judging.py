@@ -60,7 +60,7 @@ def judge(
     tolerated = Tolerated(original, right, slack=slack)
     try:
         sessions = _sessions((original, right, mutant))
-    except Exception as error:  # noqa: BLE001  ONNX Runtime raises classes of its own, and what kernels raise
+    except Exception as error:  # noqa: BLE001  ONNX Runtime raises its own classes, and what kernels raise
         return Opinion(UNTRIED, _line(error))
     same, excuses = True, dict[str, None]()
     runs, why, names = 0, "no inputs ran", [item.name for item in original.graph.output]
@@ -135,7 +135,7 @@ def _sessions(models: Sequence[onnx.ModelProto]) -> list[Any]:
     """What runs each.  Raises what the formulas say where nothing does."""
     try:
         return [_session(model) for model in models]
-    except Exception:  # noqa: BLE001  ONNX Runtime raises classes of its own
+    except Exception:  # noqa: BLE001  ONNX Runtime raises its own classes
         return [_Evaluated(model) for model in models]
 
 

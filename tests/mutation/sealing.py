@@ -25,7 +25,7 @@ from tests.mutation.building import initializers, rule_of, written
 HEADER = '<ir_version: 9, opset_import: ["" : {opset}]> agraph '
 OUTCOMES = ("failed", "unproved", "proved", "not written", "error")
 STOPPED = ("failed", "unproved")
-PROCESSES = 2  # a proof keeps processes of its own beside each
+PROCESSES = 2  # each starts further processes for proofs
 APART = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-9}
 """By how much of a number, or of a thousandth of the largest, a fault differs: at least 8 units in the last place of
 float16 and 800 of float32, more than another order of the same sums changes."""
@@ -137,7 +137,7 @@ def answers(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray[Any, Any]]
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return list(session.run(None, dict(feeds)))
-    except Exception as error:  # noqa: BLE001  ONNX Runtime raises classes of its own
+    except Exception as error:  # noqa: BLE001  ONNX Runtime raises its own classes
         return str(error).splitlines()[0]
 
 

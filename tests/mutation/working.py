@@ -1,4 +1,4 @@
-"""Measuring in processes of its own, so that a mutant that crashes or never ends costs itself alone."""
+"""Measurements in separate processes, so that a mutant that crashes or never ends costs only its own result."""
 
 from __future__ import annotations
 
