@@ -185,6 +185,31 @@ def test_the_rewrite_is_proved(library, tmp_path, with_library):
     ]
 
 
+SUM = f"""{HEAD} g (float[n, 4] x, float[n, 4] z) => (float[n, 4] s)
+    {{ t = test.customop.CustomOpOne (x, z)  s = Neg (t) }}"""
+
+
+@pytest.mark.usefixtures("forget_implementations")
+@pytest.mark.parametrize("declares", [False, True])
+def test_an_op_of_a_library_that_declares_no_traits_is_named_once(library, declares, tmp_path):
+    """A library does not list its ops, so those that nothing else defines are taken for its own."""
+
+    def found(g, x, z):
+        return g.neg(g.op("test.customop::CustomOpOne", x, z))
+
+    @surgeon.rule(patterns=[found], target="any")
+    def swapped(g, x, z):
+        return g.op("test.customop::CustomOpOne", g.neg(z), g.neg(x))
+
+    declared = '@surgeon.implements("test.customop::CustomOpOne", like="Add")'
+    (tmp_path / "declared.py").write_text(f"import surgeon\n\n{declared}\ndef f(x, z):\n    return x + z\n")
+    options = CheckOptions(custom_ops=[library, *([tmp_path / "declared.py"] if declares else [])])
+    _, report = surgeon.rewrite(parse(SUM), swapped, options=options)
+    assert report.outcome == "proved", report.doubts
+    hints = [step for step in report.next_steps if "test.customop::CustomOpOne declares no traits" in step]
+    assert len(hints) == (not declares)
+
+
 def test_a_library_beside_the_program_is_found_by_its_bare_name(library, tmp_path, monkeypatch):
     """The loader itself looks for such a name among the system's libraries alone."""
     (tmp_path / "custom_ops.so").write_bytes(library.read_bytes())

@@ -7,8 +7,8 @@ import pytest
 
 import surgeon
 from surgeon import UsageError, rule
-from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.runtime.implementations.implementation import export_registry, import_registry, load, unregister
+from surgeon.ops.traits.trait_lookup import has_traits, traits_of
+from surgeon.runtime.implementations.implementation import export_registry, import_registry, traits_of_files, unregister
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -175,12 +175,60 @@ def test_a_later_registration_replaces_what_was_declared(tmp_path):
     file.write_text(
         'import surgeon\n\n@surgeon.implements("acme::Rows", like="Gather")\ndef rows(t, i):\n    return t[i]\n'
     )
-    load(file)
+    with traits_of_files([file]):
+        assert traits_of("acme::Rows").indexing.lookups
+        unregister("acme::Rows")
+        assert not traits_of("acme::Rows").indexing.lookups
+    with traits_of_files([file]):
+        assert traits_of("acme::Rows").indexing.lookups
+
+
+def test_what_a_file_declares_holds_for_its_run(tmp_path):
+    """Also if the run fails; what the user's code declares meanwhile stays."""
+    file = tmp_path / "ops.py"
+    file.write_text('import surgeon\n\n@surgeon.implements("acme::Twice", random=False)\ndef f(x):\n    return x + x\n')
+    head = '<ir_version: 9, opset_import: ["" : 17, "acme" : 1]>'
+    model = parse(f"{head} g (float[n] x) => (float[n] y) {{ y = acme.Twice(x) }}")
+
+    def found(g, x):
+        return g.op("acme::Twice", x)
+
+    @surgeon.rule(patterns=[found], target="any")
+    def doubled(g, x):
+        return g.add(x, x)
+
+    options = surgeon.CheckOptions(custom_ops=[file])
+    _, report = surgeon.rewrite(model, doubled, options=options)
+    assert report.outcome == "proved"
+    assert not any("declares no traits" in step for step in report.next_steps)
+    assert surgeon.compare(model, model, custom_ops=[file]).proved
+    with pytest.raises(surgeon.ExpectationUnmet):
+        surgeon.rewrite(model, doubled, options=options, expect={"doubled": 2})
+    assert not has_traits("acme::Twice")
+    surgeon.implements("acme::Twice", like="Neg")(lambda x: x + x)
+    with traits_of_files([file]):
+        assert traits_of("acme::Twice").name == "acme::Twice"
+        assert traits_of("acme::Twice") != traits_of("Neg")._replace(name="acme::Twice")
+        surgeon.implements("acme::Rows", like="Gather")(rows)
+    assert traits_of("acme::Twice") == traits_of("Neg")._replace(name="acme::Twice")
     assert traits_of("acme::Rows").indexing.lookups
-    unregister("acme::Rows")
-    assert not traits_of("acme::Rows").indexing.lookups
-    load(file)
-    assert traits_of("acme::Rows").indexing.lookups
+
+
+def test_a_node_of_fewer_inputs_than_the_operator_it_is_like_is_refused():
+    """Where the function does not say how many it takes: in the model, and in what a rule writes."""
+    surgeon.implements("acme::Most", like="Less")(lambda *inputs: inputs[0] * 2)
+    text = '<ir_version: 9, opset_import: ["" : 17, "acme" : 1]> g (float[n] x) => (float[n] y) {{ y = {} }}'
+
+    def found(g, x):
+        return g.relu(x)
+
+    @surgeon.rule(patterns=[found], target="any")
+    def written(g, x):
+        return g.op("acme::Most", x)
+
+    for call in ("acme.Most(x)", "Relu(x)"):
+        with pytest.raises(UsageError, match=r"acme::Most is declared like='Less', which needs 2 inputs, and the node"):
+            surgeon.rewrite(parse(text.format(call)), written)
 
 
 def test_another_process_gets_what_is_declared():

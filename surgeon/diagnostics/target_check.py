@@ -18,7 +18,7 @@ from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.rewriting.rule_run import gc_paused
 from surgeon.pipeline.upgrading.declared_opset import fitting_opset
 from surgeon.printed_commands import upgrade_to
-from surgeon.runtime.implementations.implementation import is_python
+from surgeon.runtime.implementations.implementation import is_python, traits_of_files
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, require_run_time
 from surgeon.runtime.sessions.ort_session import require_libraries
 from surgeon.shapes.index_shapes import shapes_of
@@ -91,7 +91,7 @@ def check(
     )
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = UserOps(libraries)
-    with Model.open(resolve_model(source)) as model:
+    with traits_of_files(libraries), Model.open(resolve_model(source)) as model:
         with gc_paused():
             found = _findings(model, wanted, provider, custom=custom, request=request)
         is_first = any(one.name == provider for one in wanted.providers[:1])

@@ -21,7 +21,7 @@ from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
-from surgeon.ops.traits.trait_lookup import CAST_OPS
+from surgeon.ops.traits.trait_lookup import CAST_OPS, all_declared, require_declared_inputs
 from surgeon.ops.traversal import find_cycle, function_key, imports_of, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
@@ -282,6 +282,9 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
                 made[name] = name
         if may_hold_bodies and proto.attribute:
             bodies.extend(_bodies(node, proto))
+    for op in all_declared():
+        for node in by_op.get(op, ()):
+            require_declared_inputs(op, node.inputs, node.label)
     consumers.pop("", None)
     scope._from_outside = [name for name in early if name not in producers]
     scope._is_unsorted = len(scope._from_outside) < len(early)

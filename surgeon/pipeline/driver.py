@@ -29,6 +29,7 @@ from surgeon.proof.check_options import CheckOptions, require_output, resolve_ou
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import structural_fault
 from surgeon.proof.model.load_check import loading
+from surgeon.runtime.implementations.implementation import traits_of_files
 
 
 def run(
@@ -63,6 +64,7 @@ def run(
         require_output(is_in_memory(source), None, checks.dry_run)
     timer = PhaseTimer()
     with ExitStack() as stack:
+        stack.enter_context(traits_of_files(checks.options.custom_ops))
         with timer.phase("read"):
             original = resolve_model(source)
             model = stack.enter_context(Model.open(original))

@@ -75,6 +75,7 @@ def compare(
     """
     from surgeon.proof.model.half_precision import half_of  # not at the top, to keep `import surgeon` fast
     from surgeon.proof.model.model_check import ModelCheck
+    from surgeon.runtime.implementations.implementation import traits_of_files
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
     started = time.perf_counter()
@@ -94,7 +95,7 @@ def compare(
     if engines is not None and (layers or options.custom_ops):
         raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
     first, second = resolve_model(original), resolve_model(other)
-    with Model.open(first) as opened, Model.open(second) as against:
+    with traits_of_files(options.custom_ops), Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
             model.check_data(sums=True)
             require_finite_calls(model.skeleton)
@@ -116,7 +117,8 @@ def compare(
             against=against.skeleton,
         )
         by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
-    result = check.check(second)
+    with traits_of_files(options.custom_ops):
+        result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
         result = _noted(result, f"Compared only at {sizes}, which the other model fixes.")

@@ -36,6 +36,7 @@ from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import find
 from surgeon.rules.rule import Rule, RulePlan
+from surgeon.runtime.implementations.implementation import traits_of_files
 from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind, generate_inputs
 from surgeon.text import join_first
 
@@ -161,7 +162,8 @@ def prove_rule(
     Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
-    made = _RuleProver(rule, targets or rule.targets, quick, custom_ops=custom_ops, progress=progress).run()
+    with traits_of_files(custom_ops):
+        made = _RuleProver(rule, targets or rule.targets, quick, custom_ops=custom_ops, progress=progress).run()
     made.seconds = time.perf_counter() - started
     return made
 

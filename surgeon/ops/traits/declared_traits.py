@@ -6,8 +6,8 @@ from typing import Any
 
 from surgeon.errors import UsageError
 from surgeon.ops.schemas.op_schema import normalize_domain, operators, schema
-from surgeon.ops.traits.op_traits import NO_TABLE, IndexedTable, OpTraits
-from surgeon.ops.traits.trait_lookup import OP_TRAITS, has_traits, traits_of
+from surgeon.ops.traits.op_traits import NO_TABLE, IndexedTable
+from surgeon.ops.traits.trait_lookup import OP_TRAITS, DeclaredTraits, has_traits, traits_of
 from surgeon.text import did_you_mean, format_count
 
 
@@ -19,7 +19,7 @@ def declared_traits(
     counts: Sequence[int] | None,
     random: bool | None,
     like: str | None,
-) -> OpTraits | None:
+) -> DeclaredTraits | None:
     """The traits of an operator by what its user declares; None if that is nothing.  `None` declares nothing.
 
     function: computes it from its inputs and attributes; None if its inputs are unknown.  indices: positions of inputs
@@ -32,7 +32,8 @@ def declared_traits(
     if all(word is None for word in (indices, counts, random, like)):
         return None
     inputs, least = _inputs_of(function)
-    found = traits_of(name if like is None else _known(name, like, least))._replace(name=name)
+    known_as, needed = (name, 0) if like is None else _known(name, like, least)
+    found = traits_of(known_as)._replace(name=name)
     if indices is not None:
         _require_slots(name, "indices", indices, inputs)
         known = {lookup.indices: lookup for lookup in found.indexing.lookups}
@@ -45,7 +46,9 @@ def declared_traits(
         found = found.having(counts=tuple(counts))
     if random not in (None, True, False):
         raise UsageError(f"{name} is declared with random={random!r}; write random=True or random=False.")
-    return found if random is None else found.having(random="always" if random else "")
+    if random is not None:
+        found = found.having(random="always" if random else "")
+    return DeclaredTraits(found, "" if like is None else like, needed)
 
 
 def _inputs_of(function: Callable[..., Any] | None) -> tuple[list[str] | None, int | None]:
@@ -60,8 +63,8 @@ def _inputs_of(function: Callable[..., Any] | None) -> tuple[list[str] | None, i
     return [one.name for one in found], sum(one.default is one.empty for one in found)
 
 
-def _known(name: str, like: Any, least: int | None) -> str:
-    """The qualified name of an operator that has a schema or traits, and needs no more than `least` inputs."""
+def _known(name: str, like: Any, least: int | None) -> tuple[str, int]:
+    """The qualified name of an operator that has a schema or traits, and its least inputs, no more than `least`."""
     domain, _, op = str(like).rpartition("::")
     found, known = f"{domain}::{op}" if normalize_domain(domain) else op, schema(domain, op)
     if not has_traits(found) and known is None:
@@ -70,7 +73,7 @@ def _known(name: str, like: Any, least: int | None) -> str:
     if known is not None and least is not None and least < known.min_inputs:
         needs = f"which needs {format_count(known.min_inputs, 'input')}"
         raise UsageError(f"{name} is declared like={like!r}, {needs}; its function may be called with {least}.")
-    return found
+    return found, 0 if known is None else known.min_inputs
 
 
 def _require_slots(name: str, word: str, slots: Any, inputs: Sequence[str] | None) -> None:

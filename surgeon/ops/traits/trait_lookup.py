@@ -7,14 +7,16 @@ move, and it may err by no more than its dtype rounds.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from onnx import ModelProto, NodeProto
 
+from surgeon.errors import UsageError
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.op_traits import GROUP_OF, NO_TRAITS, IndexedTable, OpTraits
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 from surgeon.ops.traversal import all_nodes, node_label
+from surgeon.text import format_count
 
 OP_TRAITS: Mapping[str, OpTraits] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
 
@@ -114,24 +116,49 @@ def shape_only_inputs(*models: ModelProto) -> set[str]:
     return measured - read
 
 
-_declared: dict[str, OpTraits] = {}  # what users declare, until they declare something else
+class DeclaredTraits(NamedTuple):
+    """What a user declares of an operator."""
+
+    traits: OpTraits
+    """Its traits."""
+    like: str = ""
+    """The operator with which it shares them; empty for none."""
+    least_inputs: int = 0
+    """The number of inputs that `like` needs."""
 
 
-def declare(name: str, traits: OpTraits | None) -> None:
-    """Set the traits that a user declares of an operator; None withdraws them."""
+_declared: dict[str, DeclaredTraits] = {}  # what users declare, until they declare something else
+
+
+def declare(name: str, found: DeclaredTraits | None) -> None:
+    """Set what a user declares of an operator; None withdraws it."""
     _declared.pop(name, None)
-    _declared.update({} if traits is None else {name: traits})
+    _declared.update({} if found is None else {name: found})
 
 
-def all_declared() -> dict[str, OpTraits]:
-    """All traits that users declare, by operator."""
+def all_declared() -> dict[str, DeclaredTraits]:
+    """What users declare, by operator."""
     return dict(_declared)
 
 
-def replace_declared(traits: Mapping[str, OpTraits]) -> None:
-    """Replace all traits that users declare, as in a process that works for another."""
+def replace_declared(found: Mapping[str, DeclaredTraits]) -> None:
+    """Replace all that users declare, as in a process that works for another."""
     _declared.clear()
-    _declared.update(traits)
+    _declared.update(found)
+
+
+def require_declared_inputs(op: str, inputs: Sequence[str], where: str) -> None:
+    """Raise UsageError for a node of fewer inputs than the operator needs that it is declared to be like.
+
+    op: its qualified name.  where: the node's own name.
+    """
+    found = _declared.get(op)
+    if found is not None and len(inputs) < found.least_inputs:
+        needs, has = (format_count(count, "input") for count in (found.least_inputs, len(inputs)))
+        raise UsageError(
+            f"{op} is declared like={found.like!r}, which needs {needs}, and the node {where!r} has {has}; declare it "
+            "like another operator, or by indices, counts and random."
+        )
 
 
 def has_traits(name: str) -> bool:
@@ -141,7 +168,8 @@ def has_traits(name: str) -> bool:
 
 def traits_of(name: str) -> OpTraits:
     """The traits of an operator by its qualified name: declared by the user, or recorded here."""
-    return _declared.get(name) or OP_TRAITS.get(name, NO_TRAITS)
+    found = _declared.get(name)
+    return OP_TRAITS.get(name, NO_TRAITS) if found is None else found.traits
 
 
 def op_of(node: NodeProto) -> str:

@@ -97,8 +97,9 @@ class RuleClaims:
         from surgeon.runtime.sessions.unknown_ops import undeclared_hint
 
         steps = [step for site in self.run.sites for step in site.steps]
-        ops = [node.op for step in steps for node in (*step.removed, *step.orphans, *step.added)]
-        hint = undeclared_hint(ops, self.checks.options.custom_ops)
+        ops = dict.fromkeys(node.op for step in steps for node in (*step.removed, *step.orphans, *step.added))
+        foreign = [op for op in ops if not self.run.index.local.is_called(op)]
+        hint = undeclared_hint(foreign, self.checks.options.custom_ops)
         if hint and hint not in self._undeclared:
             self._undeclared += (hint,)
             self.report.next_steps += (hint,)

@@ -13,8 +13,16 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.ops.traversal import GRAPHS, FunctionKey, all_nodes, attribute_graphs, called_function_key, names_read
+from surgeon.ops.traits.trait_lookup import op_of, require_declared_inputs, traits_of
+from surgeon.ops.traversal import (
+    GRAPHS,
+    FunctionKey,
+    all_nodes,
+    attribute_graphs,
+    called_function_key,
+    names_read,
+    nodes_of,
+)
 from surgeon.proof.node_cost import CostTerm, node_costs
 from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, Reduction, RegionModels, Shape
 from surgeon.proof.region.backward_slice import MAX_CONSTANT_ELEMENTS, RegionSlice
@@ -269,6 +277,8 @@ def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
 def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
     """The proof case of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
     sides = region_models(cut)
+    for node in nodes_of(sides.after):
+        require_declared_inputs(op_of(node), node.input, node_label(node))
     return ProofCase(
         models=sides,
         inputs=tuple(

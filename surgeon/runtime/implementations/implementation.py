@@ -13,22 +13,22 @@ arrays.  An omitted input is None, or not passed at all if it is the last: give 
 function with the names that it needs, and runs it in another process; the script that defines it does not run again.
 
 Registrations of the user's code (a script, a module, a notebook) count from then on.  Registrations of a file in
-`custom_ops` count only for the run that names it; traits that it declares hold until others are declared.
+`custom_ops`, and the traits that it declares, count only for the run that names it.
 """
 
 import importlib.util
 import inspect
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
 from surgeon.ops.traits.declared_traits import declared_traits
-from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import all_declared, declare, replace_declared
+from surgeon.ops.traits.trait_lookup import DeclaredTraits, all_declared, declare, replace_declared
 from surgeon.runtime.implementations.function_pickling import PickledFunction, pickle_function, search_path
 from surgeon.script_imports import importable
 
@@ -51,7 +51,7 @@ class Implementation:
     """Whether it runs in this process: it belongs to a library, and may need what only this process has."""
     from_custom_ops: bool = False
     """Whether the file is one of `custom_ops`, so that another process may run it to get the function."""
-    traits: OpTraits | None = None
+    traits: DeclaredTraits | None = None
     """What is declared of the operator; None for nothing."""
 
     @property
@@ -151,7 +151,7 @@ def _file_of(function: Callable[..., Any]) -> Path | None:
     return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
 
 
-def register_trusted(name: str, function: Callable[..., Any], traits: OpTraits | None = None) -> Implementation:
+def register_trusted(name: str, function: Callable[..., Any], traits: DeclaredTraits | None = None) -> Implementation:
     """Register a library's own function as the implementation of an operator; it runs in this process.
 
     Called as `implements` says.  Raises UsageError for a name of another form.
@@ -229,9 +229,25 @@ def load(path: Path | str) -> list[Implementation]:
             known = _loaded[file] = (version, _run(file, path))
         finally:
             _running.remove(file)
-    for one in known[1]:
-        declare(one.name, one.traits)
     return list(known[1])
+
+
+@contextmanager
+def traits_of_files(custom_ops: Sequence[Path | str]) -> Iterator[None]:
+    """Declare, in this context, the traits that the Python files among `custom_ops` declare.
+
+    Raises UsageError as `load` does.
+    """
+    before, own = all_declared(), {one.name: one.traits for path in custom_ops if is_python(path) for one in load(path)}
+    for name, traits in own.items():
+        declare(name, traits)
+    try:
+        yield
+    finally:
+        now = all_declared()
+        for name, traits in own.items():
+            if now.get(name) is traits:  # else the user's code has declared it in between
+                declare(name, before.get(name))
 
 
 def _version(file: Path) -> _Version:
@@ -258,7 +274,7 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"'{path}' is no Python file: give one whose name ends in .py.")
-    before, modules = dict(_registered), set(sys.modules)
+    before, declared, modules = dict(_registered), all_declared(), set(sys.modules)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -279,6 +295,7 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
         ]
         _registered.clear()
         _registered.update(before)
+        replace_declared(declared)
         # A neighbour that registers has to run again for the next file, or for the user's own code, that imports it.
         for one in found:
             written_in = getattr(one.function, "__module__", None)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from surgeon.ir.scope import split_op
 from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.schemas.op_schema import schema
 from surgeon.ops.traits.trait_lookup import has_traits
 from surgeon.ops.traversal import nodes_of
-from surgeon.runtime.implementations.implementation import available
+from surgeon.runtime.implementations.implementation import available, is_python
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
 from surgeon.runtime.sessions.ort_session import ORT_DOMAINS
 from surgeon.text import join_first
@@ -51,13 +52,28 @@ def _unknown(model: ModelProto, custom_ops: Sequence[Path | str]) -> Iterator[tu
             yield key
 
 
+def _is_of_nobody(name: str) -> bool:
+    """Whether no schema and no target defines an operator."""
+    domain, op = split_op(name)
+    return domain not in ORT_DOMAINS and schema(domain, op) is None and target_of_op(domain, op) is None
+
+
 def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -> str:
     """What to declare of the user's own operators among these, as a clause; empty where all is declared.
 
-    ops: qualified names.  Raises UsageError as `surgeon.runtime.implementations.implementation.load` does.
+    Own operators are those that a Python implementation computes and, where `custom_ops` holds shared libraries, all
+    that no schema or target defines: a library does not list its own.
+
+    ops: qualified names of operators that are no local functions.  Raises UsageError as
+    `surgeon.runtime.implementations.implementation.load` does.
     """
     own = {"::".join(key) for key in available(custom_ops)}
-    found = [name for name in dict.fromkeys(ops) if name in own and not has_traits(name)]
+    has_libraries = not all(map(is_python, custom_ops))
+    found = [
+        name
+        for name in dict.fromkeys(ops)
+        if (name in own or (has_libraries and _is_of_nobody(name))) and not has_traits(name)
+    ]
     if not found:
         return ""
     says = "declares" if len(found) == 1 else "declare"
