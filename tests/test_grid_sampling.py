@@ -14,6 +14,7 @@ from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from surgeon.testing import parse
 
 OLD = {"linear": "bilinear", "cubic": "bicubic"}
+OLD_NAMES = {old: new for new, old in OLD.items()}
 SHAPES = ((2, 3, 5, 4), (1, 2, 2, 3), (2, 1, 3, 4, 2))
 
 
@@ -45,6 +46,41 @@ def test_it_is_what_both_others_compute(shape, aligned):
             np.testing.assert_allclose(made, wanted, atol=1e-4, err_msg=f"{mode} {padding}")
             with EvaluatorSession(old) as evaluator:
                 np.testing.assert_array_equal(evaluator.run({"x": x, "g": grid})["y"], made)
+
+
+def sampled(x, grid, mode, padding, aligned=False):
+    import torch
+
+    arrays = torch.from_numpy(np.array(x)), torch.from_numpy(np.array(grid))
+    return torch.nn.functional.grid_sample(*arrays, mode, padding, align_corners=aligned).numpy()
+
+
+@pytest.mark.usefixtures("forget_implementations")
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_a_placeholder_of_torch_is_proved_where_kernels_agree(mode, padding):
+    """Both turn NaN, infinity and far positions into some pixel or other, and multiply pixels at the edge by zero."""
+
+    def found(g, x, grid):
+        return g.op("mylib::grid_sample", x, grid)
+
+    @surgeon.rule(patterns=[found], target="any")
+    def standard(g, x, grid):
+        return g.grid_sample(x, grid, mode=OLD_NAMES.get(mode, mode), padding_mode=padding, align_corners=0)
+
+    text = """<ir_version: 9, opset_import: ["": 20, "mylib": 1]> g
+    (float[n, 3, 6, 7] x, float[n, 4, 5, 2] p) => (float[n, 3, 4, 5] y) { y = mylib.grid_sample(x, p) }"""
+    surgeon.implements("mylib::grid_sample")(lambda x, grid: sampled(x, grid, mode, padding))
+    _, report = surgeon.rewrite(parse(text), standard, keep_going=True)
+    if (mode, padding) == ("nearest", "reflection"):  # which way a position halfway between two pixels goes
+        assert "by ties" in report.rolled_back[0].reason
+        return
+    assert report.outcome == "proved", [site.reason for site in report.rolled_back]
+    surgeon.implements("mylib::grid_sample")(lambda x, grid: sampled(x, grid, mode, padding, aligned=True))
+    assert surgeon.rewrite(parse(text), standard, keep_going=True)[1].outcome == "failed"
+    surgeon.implements("mylib::grid_sample")(lambda x, grid: np.nan_to_num(sampled(x, grid, mode, padding)))
+    (site,) = surgeon.rewrite(parse(text), standard, keep_going=True)[1].rolled_back
+    assert "inputs all NaN" in site.reason
 
 
 def test_one_point_and_none():

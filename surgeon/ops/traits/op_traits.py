@@ -204,6 +204,8 @@ class IndexingTraits(NamedTuple):
     """The slots of indices and of their exclusive bound (OneHot)."""
     reads_coordinates: bool = False
     """Float coordinates say where it reads (GridSample)."""
+    positions: Slots = ()
+    """The inputs of such coordinates, which may be any numbers: kernels turn them into integers."""
     coordinates: Slots = ()
     """Inputs of other coordinates, such as the flat indices of MaxUnpool."""
     boxes: int | None = None

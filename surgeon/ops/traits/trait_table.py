@@ -170,7 +170,8 @@ _PRODUCTS = (
     one("QLinearConv", kind="conv", weight_slot=3, slides_window=True, weighted_axis=1),
     one("ConvTranspose", kind="conv_transpose", weight_slot=1, slides_window=True, conv_kernels=(1,),
         channel_vectors=(2,), weighted_axis=1),
-    one("DeformConv", kind="conv", weight_slot=1, slides_window=True, reads_coordinates=True, weighted_axis=1),
+    one("DeformConv", kind="conv", weight_slot=1, slides_window=True, reads_coordinates=True, positions=(2,),
+        weighted_axis=1),
     *each("LSTM GRU RNN", kind="rnn", weight_slot=1, sequence_lengths=(4,), error_is_absolute=True),
     one("Attention", kind="attention", attention_inputs=AttentionInputs(1, 2, 4, 5), masks=(3,), logits=(3,),
         sequence_lengths=(6,)),
@@ -181,7 +182,7 @@ _OTHERS = (
     one("Loop", has_bodies=True, trip_counts=(0,), conditions=(1,)),
     one("Scan", has_bodies=True, scans=True),
     one("SequenceMap", has_bodies=True),
-    one("GridSample", reads_coordinates=True),
+    one("GridSample", reads_coordinates=True, positions=(1,)),
     one("RoiAlign", reads_coordinates=True, boxes=1, lookups=(IndexedTable(2, 0),)),
     one("MaxUnpool", coordinates=(1,)),
     one("Resize", counts=(2, 3), target_shape=(3,)),
@@ -243,7 +244,7 @@ _MICROSOFT = (
         key_counts=(5, 6), lookups=(IndexedTable(9, 7),)),
     *each("MRotaryEmbedding RotaryEmbedding", same_type_as_input=True, is_max_like=True,
           lookups=(IndexedTable(1, 2),)),
-    one("GridSample", reads_coordinates=True),
+    one("GridSample", reads_coordinates=True, positions=(1,)),
 )  # fmt: skip
 _ML = (
     one("LabelEncoder", string_attributes=("keys_strings", "classes_strings")),
@@ -251,9 +252,10 @@ _ML = (
     one("Normalizer", accumulates=True, squares=True),
 )  # fmt: skip
 _PLUGINS = (
-    *each("custom::deform_conv2d torchvision::deform_conv2d", kind="conv", weight_slot=1, reads_coordinates=True),
+    *each("custom::deform_conv2d torchvision::deform_conv2d", kind="conv", weight_slot=1, reads_coordinates=True,
+        positions=(2,)),
     *each("mmcv::MMCVModulatedDeformConv2d trt.plugins::ModulatedDeformConv2d", kind="conv", weight_slot=3,
-        reads_coordinates=True),
+        reads_coordinates=True, positions=(1,)),
     *each("torchvision::roi_align mmcv::MMCVRoiAlign mmdeploy::MMCVRoiAlign", reads_coordinates=True, boxes=1),
     one("trt.plugins::GroupNormalizationPlugin", same_type_as_input=True, norm_axis=1, accumulates=True, squares=True,
         channel_vectors=(1, 2), weighted_axis=1),
@@ -265,9 +267,9 @@ _PLUGINS = (
     *each("trt.plugins::GroupNorm trt.plugins::LayerNorm", same_type_as_input=True, accumulates=True, squares=True),
     *each("trt.plugins::CustomEmbLayerNormPluginDynamic trt.plugins::CustomSkipLayerNormPluginDynamic "
           "trt.plugins::Normalize_TRT", accumulates=True, squares=True),
-    one("trt.plugins::MultiscaleDeformableAttnPlugin_TRT", reads_coordinates=True),
+    one("trt.plugins::MultiscaleDeformableAttnPlugin_TRT", reads_coordinates=True, positions=(3,)),
     *each("mmcv::MMCVMultiScaleDeformableAttention mmdeploy::MMCVMultiScaleDeformableAttention", kind="attention",
-          reads_coordinates=True),
+          reads_coordinates=True, positions=(3,)),
     one("trt.plugins::ROIAlign_TRT", reads_coordinates=True, boxes=1, lookups=(IndexedTable(2, 0),)),
 )  # fmt: skip
 

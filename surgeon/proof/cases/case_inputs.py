@@ -38,7 +38,9 @@ class CaseInputs:
     """The inputs of one case.
 
     specs: all inputs that get values, weights too.  plain: float inputs without a special role, by name.  beside: those
-    that no softmax depends on.  Raises InputsUnknown for inputs that cannot be made.
+    that no softmax depends on.  positions: those that positions depend on.
+
+    Raises InputsUnknown for inputs that cannot be made.
     """
 
     def __init__(self, case: ProofCase) -> None:
@@ -49,6 +51,7 @@ class CaseInputs:
         self.specs, self.plain = self._plan.wants, self._plan.edged
         self.weights = frozenset(item.name for item in case.inputs if item.weight)
         self.beside = inputs_beside_softmax(sides.before)
+        self.positions = position_inputs(sides.before) | position_inputs(sides.after)
         replacement = {
             f"/{name}": numbers for name, numbers in region_literals(sides.after).items() if name.startswith("/")
         }
@@ -168,6 +171,17 @@ def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
         elif values is not None:
             hanging.update(name for place, name in enumerate(node.input) if place not in values)
     return frozenset(port.name for port in model.graph.input if port.name not in hanging) if hanging else frozenset()
+
+
+def position_inputs(model: ModelProto) -> frozenset[str]:
+    """The inputs of a graph that float positions depend on, at which a node reads."""
+    found: set[str] = set()
+    for node in reversed(model.graph.node):  # topologically sorted
+        known = traits_of(qualified_name(node.domain, node.op_type))
+        if not found.isdisjoint(node.output):
+            found.update(node.input[known.shape.reads_only_shape :])
+        found.update(name for slot in known.indexing.positions for name in node.input[slot : slot + 1])
+    return frozenset(port.name for port in model.graph.input if port.name in found)
 
 
 def _beside(known: OpTraits) -> Slots | None:

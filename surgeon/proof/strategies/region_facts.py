@@ -71,20 +71,27 @@ class CaseRegion:
         intended = self.proof_case.intended_differences
         return bool(fills) and all(intended.isdisjoint(fill.kinds) for fill in fills.values())
 
+    def _suited(self, fills: Fills) -> Fills:
+        """These fills without NaN and infinity in positions, which kernels turn into some integer or other."""
+        if self._facts.positions.isdisjoint(fills):
+            return fills
+        odd = [name for name in self._facts.positions if name in fills and "non_finite" in fills[name].kinds]
+        return {name: fill for name, fill in fills.items() if name not in odd}
+
     def case(self, fills: Fills, dims: DimAssignment | None = None) -> InputCase:
         """A case of the current strategy; by default at the first sizes."""
         return InputCase(self.first if dims is None else dims, fills, "")
 
     def single(self, each: Iterable[Fills], dims: DimAssignment | None = None) -> Iterator[InputCase]:
         """A case for each of these, but those for which the rule means to differ; by default at the first sizes."""
-        yield from (self.case(fills, dims) for fills in each if self.allows(fills))
+        yield from (self.case(fills, dims) for fills in map(self._suited, each) if self.allows(fills))
 
     def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
         """Cases that hold other fills in each row, or one case for each of them where rows mix.
 
         Fills of inputs without rows are further cases, behind the packed ones.
         """
-        allowed = [fills for fills in each if self.allows(fills)]
+        allowed = [fills for fills in map(self._suited, each) if self.allows(fills)]
         fitting = [fills for fills in allowed if fills.keys() <= self.rows.inputs] if self.rows.number > 1 else []
         waiting = iter(fitting)
         while chunk := tuple(islice(waiting, self.rows.number)):

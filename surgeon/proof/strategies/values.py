@@ -54,10 +54,13 @@ def ties(region: CaseRegion) -> Iterator[InputCase]:
 
 
 def _non_finite(region: CaseRegion) -> Fill:
-    """Usual numbers with infinity among them, and NaN unless extremes are taken.
+    """Usual numbers with infinity and NaN among them.
 
-    Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).
+    Kernels find NaN only at some positions of a row whose extreme they take (quirks.NAN_IN_EXTREMES).  Those that read
+    between pixels differ in whether they multiply a pixel at the edge by zero, so there all are NaN.
     """
+    if "reads any positions" in region.traits:
+        return floats.ALL_NAN
     return floats.INFINITE if "finds extremes" in region.traits else floats.NON_FINITE
 
 
@@ -67,20 +70,26 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
     reads_positions = "reads positions" in traits  # kernels differ for those far outside of a picture
     if not reads_positions:
         yield floats.WIDE
-    yield from (_non_finite(region), floats.ZEROS, floats.SMALL)
+    is_local = "reads any positions" not in traits  # else one number shows only where a kernel multiplies it by zero
+    if is_local:
+        yield _non_finite(region)
+    yield from (floats.ZEROS, floats.SMALL)
     if not reads_positions:
         yield floats.LARGE
     if "picks by products" not in traits:  # their order decides which score overflows, and so which a softmax picks
         yield floats.EXTREME
         if any(spec.half for spec in region.inputs):
             yield floats.EXTREME_HALF
-    yield from (floats.DENORMALS, floats.TINY, floats.ALL_NAN, floats.ALL_MINUS_INF, floats.ALL_INF)
+    yield from (floats.DENORMALS, floats.TINY, floats.ALL_NAN)
+    if is_local:
+        yield from (floats.ALL_MINUS_INF, floats.ALL_INF)
     order_decides = bool(traits & {"adds products", "accumulates", "squares", "reads any positions"})
     if not order_decides:  # else the order of terms decides which of these numbers overflow
         yield floats.UNIFORM_LARGE
     yield from (floats.NEGATIVE, floats.POSITIVE, floats.ONES)
-    yield from (floats.LONE_INF, floats.LONE_MINUS_INF)
-    if "finds extremes" not in traits:
+    if is_local:
+        yield from (floats.LONE_INF, floats.LONE_MINUS_INF)
+    if is_local and "finds extremes" not in traits:
         yield floats.LONE_NAN
 
 
@@ -126,7 +135,7 @@ def pairs(region: CaseRegion) -> Iterator[InputCase]:
         {name: floats.ZEROS_AND_ONES for name in names if name != special} | {special: _non_finite(region)}
         for special in names
     ]
-    if not region.is_elementwise:
+    if not region.is_elementwise and "reads any positions" not in region.traits:
         patterns += [
             {one: floats.at_middle(a), other: floats.at_middle(b)}
             for one, other in pairwise(names)
