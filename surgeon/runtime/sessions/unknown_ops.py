@@ -64,7 +64,7 @@ def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -
     Own operators are those that a Python implementation computes and, where `custom_ops` holds shared libraries, all
     that no schema or target defines: a library does not list its own.
 
-    ops: qualified names of operators that are no local functions.  Raises UsageError as
+    ops: qualified names of operators without those of local functions.  Raises UsageError as
     `surgeon.runtime.implementations.implementation.load` does.
     """
     own = {"::".join(key) for key in available(custom_ops)}
