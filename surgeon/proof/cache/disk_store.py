@@ -3,8 +3,8 @@
 A proof is one small text file `proofs/ab/abcdef….proof`: a checksum, and the `SiteProof` as JSON.  No entry runs code,
 and one that is not byte for byte what `keep` writes is ignored, and replaced by the next proof of its case.
 
-Only proved cases are stored.  A failed or unproved one may be due to a limit of time or memory, its reason names inputs
-of its own model, and a stored one would keep a rewrite out of a model for as long as nobody clears the folder.
+Only proved cases are stored.  A failed or unproved proof may be due to a limit of time or memory, and its reason names
+inputs of one model.  If it were stored, later runs would reject the rewrite until somebody clears the folder.
 """
 
 import json
