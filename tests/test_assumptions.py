@@ -587,6 +587,23 @@ def test_the_first_screen_and_json_say_under_which_assumption(tmp_path):
     assert assumption_lines(onnx.load(again)) == ("x: 0..1, nonzero",)
 
 
+@pytest.mark.parametrize("check", ["none", "sites", "model", "both"])
+def test_data_files_stay_and_the_model_may_be_its_own_output(tmp_path, check):
+    """The model that carries the assumptions exists as a file only when it is written."""
+    model = parse(f"(float[n, 64] x) => (float[n, 64] y) <{CONSTANTS}> {{ c = Clip(x, zero, one)  y = MatMul(c, w) }}")
+    weights = np.random.default_rng(0).normal(0, 1, (64, 64)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    path, options = tmp_path / "in.onnx", CheckOptions(assume="x: 0..1")
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=10)
+    data = (tmp_path / "w.bin").read_bytes()
+    _, report = surgeon.rewrite(path, clipped_rule(is_unit), output=path, check=check, options=options)
+    assert report.outcome == ("unchecked" if check == "none" else "proved")
+    assert [node.op_type for node in onnx.load(path).graph.node] == ["MatMul"]
+    assert assumption_lines(onnx.load(path)) == ("x: 0..1",)
+    assert (tmp_path / "w.bin").read_bytes() == data
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["in.onnx", "w.bin"]
+
+
 def test_without_a_change_the_bytes_stay(tmp_path):
     model, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(model_of("0..1")[2], model)
