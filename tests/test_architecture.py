@@ -43,13 +43,13 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_060,
+    "analysis": 2_220,
     "authoring": 4_160,
     "automation": 3_600,
     "beside the packages": 1_335,
     "cli": 2_690,  # the files of a new pack
     "diagnostics": 1_800,
-    "display": 6_120,
+    "display": 6_125,
     "edits": 6_750,
     "file": 4_470,
     "ir": 2_500,
@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_680,
     "precision": 5_620,
-    "proof": 10_150,
+    "proof": 10_260,
     "rules": 11_550,
     "rules of `patterns`": 13_250,
     "runtime": 13_460,

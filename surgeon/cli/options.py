@@ -50,7 +50,7 @@ class Spelling(NamedTuple):
     """A default in place of the parameter's, or REQUIRED; OPTIONAL for a parameter without one that may be absent."""
 
 
-OF_SITES = "proof_time jobs cache"
+OF_SITES = "proof_time jobs cache coverage"
 """Options of checks that only proofs of sites read."""
 OPTIONAL = object()
 """The default of an option that may be absent, although its parameter has no default."""

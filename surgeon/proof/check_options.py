@@ -52,6 +52,9 @@ class CheckOptions:
     """Number of proofs that run at once, each in a process; by default one for each core, at most four."""
     cache: bool = True
     """Remember proofs of sites from run to run, in the folder SURGEON_CACHE or your system's folder for caches."""
+    coverage: bool = False
+    """Report sides of decisions in the original nodes that no input of a proof reaches, such as numbers below a
+    threshold.  It runs the original twice, and changes no outcome."""
     assume: Sequence[str] | Mapping[str, str] = ()
     """An assumption on the values of an input, as "NAME: WORDS": a range as 0..1, finite, nonzero, sorted, or, for a
     mask, left-padded, right-padded or no padding.  In Python, words by name too."""

@@ -49,6 +49,8 @@ class ProofOptions:
     """Proofs that run at once; 0 for one per core, at most four."""
     cache: bool = True
     """Whether proofs of earlier runs count, and new ones are stored."""
+    coverage: bool = False
+    """Whether to report the sides of the original's decisions that no case reaches."""
     runtime: TargetRuntime | None = None
     """What runs replacements for the target; None for ONNX Runtime on the CPU, as for the original nodes."""
 

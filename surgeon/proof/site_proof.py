@@ -1,5 +1,6 @@
 """The result of the proof of one region, as a value that the console and the report share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ class SiteProof(JsonRecord):
     """The outcome for one region.  Its fields are the keys of the report, so they are many."""
 
     JSON = (
-        "outcome reason oracle not_on_target? independent reference errors runs kinds sizes tolerance seconds "
+        "outcome reason oracle not_on_target? independent reference errors runs kinds sizes unseen? tolerance seconds "
         "remembered?"
     )
 
@@ -49,6 +50,8 @@ class SiteProof(JsonRecord):
     """Kinds of inputs on which both sides agree."""
     sizes: tuple[str, ...] = ()
     """Sizes of dynamic dims at which both sides agree, in words."""
+    unseen: tuple[str, ...] = ()
+    """Sides of decisions in the original nodes that no input reached, if the options ask for them."""
     key: object = field(default_factory=object, repr=False, compare=False)
     """The same object for all regions that share a proof."""
     remembered: bool = field(default=False, compare=False)
@@ -62,7 +65,9 @@ class SiteProof(JsonRecord):
                 reason = f"'{new}' {reason[len(old) + 3 :]}"
                 break
         errors = tuple(replace(error, name=names.get(error.name, error.name)) for error in self.errors)
-        return replace(self, reason=reason, errors=errors)
+        quoted = {repr(old): repr(new) for old, new in names.items()}
+        unseen = tuple(re.sub(r"'[^']*'", lambda found: quoted.get(found[0], found[0]), text) for text in self.unseen)
+        return replace(self, reason=reason, errors=errors, unseen=unseen)
 
     @property
     def worst(self) -> TensorError | None:

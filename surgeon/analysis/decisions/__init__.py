@@ -1,3 +1,3 @@
 """Input values at which a comparison, a rounding or a sort changes its result."""
 
-__all__ = ["joint_inputs", "sort_ties", "threshold_solver", "thresholds"]
+__all__ = ["decision_sides", "joint_inputs", "sort_ties", "threshold_solver", "thresholds"]

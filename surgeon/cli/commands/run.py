@@ -19,7 +19,7 @@ from surgeon.cli.report_file import run_and_report
 @derived_command(
     "run_many run",
     {"recipe": "RECIPE", "source": "[IN]", "output": "[OUT]"},
-    without="sources client progress begins dashboard layers proof_time",
+    without="sources client progress begins dashboard layers proof_time coverage",
     external_data=Spelling(type=click.Choice(["auto", "share", "copy", "inline"])),
     to=Spelling(metavar="FOLDER", default=OPTIONAL),
 )

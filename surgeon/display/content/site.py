@@ -135,6 +135,8 @@ def _proof_rows(proof: SiteProof) -> Iterator[tuple[str, Text]]:
         yield "proof", f"{proof.oracle}, against {proof.reference}"
     yield "tried", ", ".join(proof.kinds)
     yield "sizes", join_first(proof.sizes, SHOWN_SIZES)
+    for place, unseen in enumerate(proof.unseen):
+        yield "" if place else "unseen", unseen
     worst = proof.worst
     if worst is not None:
         yield "differs", f"by {of_the_limit(worst.severity)} at most, in {worst.name!r} ({worst.dtype})"

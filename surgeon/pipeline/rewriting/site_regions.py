@@ -162,6 +162,7 @@ def prove_sites(
         proof_time=options.proof_time,
         jobs=options.jobs or 0,
         cache=options.cache,
+        coverage=options.coverage,
         runtime=runtime,
     )
     check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.settings.rules))

@@ -75,19 +75,22 @@ def current_store() -> ProofStore | None:
 def find_proof(case: ProofCase, key: str | None, stores: Sequence[ProofStore]) -> SiteProof | None:
     """The stored proof of this case, with this case's names, of the first store that has it.  key: of `proof_key`."""
     found = None if key is None else next(filter(None, (store.find(key) for store in stores)), None)
-    return None if found is None else found.at(dict(zip(_numbers(case), case.outputs, strict=True)))
+    return None if found is None else found.at({number: name for name, number in _numbers(case).items()})
 
 
 def store_proof(case: ProofCase, key: str | None, proof: SiteProof, stores: Sequence[ProofStore]) -> None:
     """Store a proof if it can be shared."""
     if key is not None and proof.outcome is Outcome.PROVED:
-        shared = proof.at(dict(zip(case.outputs, _numbers(case), strict=True)))
+        shared = proof.at(_numbers(case))
         for store in stores:
             store.keep(key, shared)
 
 
-def _numbers(case: ProofCase) -> list[str]:
-    return [f"output {place}" for place in range(len(case.outputs))]
+def _numbers(case: ProofCase) -> dict[str, str]:
+    """Numbers in place of names: of the outputs, and of the tensors by which decisions are named."""
+    inner = dict.fromkeys(name for node in case.models.before.graph.node for name in node.output[:1])
+    numbers = {name: f"tensor {place}" for place, name in enumerate(inner)}
+    return numbers | {name: f"output {place}" for place, name in enumerate(case.outputs)}
 
 
 def proof_key(case: ProofCase) -> str | None:

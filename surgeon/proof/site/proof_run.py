@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from surgeon.proof.check_result import Outcome
 from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site.both_sides import BothSides, Decided, FailingCase, InputFacts
+from surgeon.proof.site.decision_coverage import DecisionCoverage
 from surgeon.proof.site.failure_reduction import FailureReduction
 from surgeon.proof.site.run_findings import RunFindings
 from surgeon.proof.strategies.case_feeds import CaseFeeds
@@ -42,6 +44,8 @@ class ProofRun:
     ) -> None:
         self._case, self._note, self._is_evaluated, self._once = case, note, is_evaluated, once
         self.findings = RunFindings(ErrorSummary(case.always_empty))
+        self.coverage = DecisionCoverage() if case.options.coverage and not case.is_brief else None
+        """The decisions that its cases reach; None if nobody asks for them."""
         self.reduction: FailureReduction | None = None
         """Reduces the case on which the replacement fails."""
         self._last_strategy = ""  # it found a difference at other sizes, so it comes first at the next
@@ -58,13 +62,19 @@ class ProofRun:
         """Add the runs and the worst errors of another run of the same region."""
         self.findings.runs += other.findings.runs
         self.findings.summary.merge(other.findings.summary)
+        if self.coverage is not None and other.coverage is not None:
+            self.coverage.merge(other.coverage)
 
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; unproved where inputs cannot be made or the original is not repeatable."""
         try:
-            with BothSides(self._case, self.findings, self._note, is_evaluated=self._is_evaluated) as sides:
+            with ExitStack() as stack:
+                is_evaluated = self._is_evaluated
+                opened = BothSides(self._case, self.findings, self._note, is_evaluated=is_evaluated)
+                sides = stack.enter_context(opened)
+                if self.coverage is not None:
+                    stack.enter_context(self.coverage.opened(sides.case, is_evaluated=is_evaluated))
                 if failure := self._run_all(sides):
-                    is_evaluated = self._is_evaluated
                     self.reduction = FailureReduction(
                         failure, sides.case, self._feeds, sizes=self._sizes, is_evaluated=is_evaluated
                     )
@@ -148,11 +158,19 @@ class ProofRun:
         if case.rows:
             failure = self._run_rows(case, feeds)
         else:
-            failure = self._sides.run(feeds, _facts(case.fills.values(), case.strategy), case.dims)
+            failure = self._run_one(feeds, _facts(case.fills.values(), case.strategy), case.dims)
         if not failure and found.runs > before:
             found.kinds[case.strategy] = None
             if not any(case.dims is known for known in found.assignments):
                 found.assignments.append(case.dims)
+        return failure
+
+    def _run_one(self, feeds: Feeds, facts: InputFacts, dims: DimAssignment) -> FailingCase | None:
+        """Run one set of inputs; return why the replacement fails, None if it agrees."""
+        before = self.findings.runs
+        failure = self._sides.run(feeds, facts, dims)
+        if self.coverage is not None and self.findings.runs > before:
+            self.coverage.read(feeds)
         return failure
 
     def _run_rows(self, case: InputCase, feeds: Feeds) -> FailingCase | None:
@@ -160,6 +178,8 @@ class ProofRun:
         outputs, count = self._sides.outputs(feeds, case.dims), len(case.rows)
         if outputs is None:
             return self._run_each_alone(case, feeds, range(count))
+        if self.coverage is not None:
+            self.coverage.read(feeds)
         original, rewritten = outputs
         suspicious = np.zeros(case.row_count, np.bool_)
         for name, answer in original.items():
@@ -178,7 +198,7 @@ class ProofRun:
         """Run the fills of some rows again, each in all rows."""
         for place in places:
             facts = _facts(case.rows[place].values(), case.strategy)
-            if failure := self._sides.run(self._feeds.repeated_rows(case, feeds, place), facts, case.dims):
+            if failure := self._run_one(self._feeds.repeated_rows(case, feeds, place), facts, case.dims):
                 return failure
         return None
 

@@ -54,6 +54,7 @@ def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) ->
         depends_on_weights=found.depends_on_weights,
         kinds=tuple(found.kinds),
         sizes=tuple(dict.fromkeys(found.sizes)),
+        unseen=() if proof.coverage is None or outcome is Outcome.FAILED else proof.coverage.unseen,
     )
     return replace(made, reason=_of_small_case(case, proof, made, note), seconds=time.perf_counter() - started)
 
