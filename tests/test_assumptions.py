@@ -702,3 +702,11 @@ def test_converted_and_raised_models_carry_them(tmp_path):
     report = surgeon.upgrade(model, 18, raised, options=options)
     assert report.assumptions == ("x: 0..1",)
     assert assumption_lines(onnx.load(raised)) == ("x: 0..1",)
+
+
+def test_integers_fit_a_narrower_dtype_under_an_assumption():
+    model = parse("(int64[n] time) => (int64[n] y) <int64 k = {1000000}> { a = Mul(time, k)  y = Neg(a) }")
+    _, report = surgeon.convert(model, from_="int64", to="int32")
+    assert "range" in {item.kind for item in report.kept}
+    _, report = surgeon.convert(model, from_="int64", to="int32", options=CheckOptions(assume="time: 0..1000"))
+    assert (report.outcome, [item.kind for item in report.kept]) == ("proved", [])

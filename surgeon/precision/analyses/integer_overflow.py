@@ -51,7 +51,9 @@ class IntegerOverflow(IntegerRanges):
                 return
 
     def of_input(self, name: str) -> NumberRange:
-        """The range of an input of the model, by its role."""
+        """The range of an input of the model, as assumed or by its role."""
+        if (assumed := super().of_input(name)) != ANY:
+            return assumed
         role, named = self._roles.of_input(name), named_role(name)
         if named == "mask" or "mask" in role.flags:
             return around_zero(_MAX_BITS)
