@@ -14,11 +14,12 @@ import pytest
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.proof.cache import disk_store, environment
+from surgeon.proof.cache import disk_store, environment, notes
 from surgeon.proof.cache.disk_store import DiskProofStore
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site import worker_proofs
 from surgeon.proof.site_proof import SiteProof, weakest_proof
+from surgeon.runtime.processes import worker
 from surgeon.testing import parse
 from tests.command_line import CONSTANTS, EXACT, ROOT, process, result_in, run, surroundings
 from tests.fleet import zoo
@@ -56,7 +57,8 @@ def gelu(**options):
 
 
 def entries(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """The files of proofs; notes and tables of rules have other suffixes."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".note", ".ops"))
 
 
 def test_other_tests_have_no_store():
@@ -112,6 +114,52 @@ def test_it_can_be_turned_off(folder, tmp_path, monkeypatch, ran, way):
         assert "1 of 1 site proved\n" in run(*command).stdout
     assert gelu(cache=way == "off").remembered == 0
     assert [entry.stat() for entry in entries(folder)] == before
+
+
+def test_a_second_run_starts_no_worker(folder, tmp_path, monkeypatch):
+    """Neither for proofs nor to load the result; another result is loaded, and a failed load is not noted."""
+    started = []
+    init = worker.Worker.__init__
+    monkeypatch.setattr(
+        worker.Worker, "__init__", lambda self, *given, **named: started.append(self) or init(self, *given, **named)
+    )
+    worker.stop()
+    zoo.gelus(tmp_path / "in.onnx", 2)
+
+    def rewrite(**options):
+        started.clear()
+        path, report = surgeon.rewrite(
+            tmp_path / "in.onnx", "gelu", output=tmp_path / "out.onnx", force=True, options=CheckOptions(**options)
+        )
+        worker.stop()
+        return len(started), report.outcome, path.read_bytes()
+
+    first, outcome, content = rewrite()
+    assert (first > 0, outcome) == (True, "proved")
+    assert rewrite() == (0, "proved", content)
+    assert rewrite(cache=False)[0] > 0
+    assert rewrite(seed=1)[0] > 0  # other proofs
+
+
+def test_notes_are_bounded_and_damaged_ones_count_as_none(folder, monkeypatch):
+    notes.note("one")
+    (entry,) = folder.rglob("*.note")
+    assert (notes.is_noted("one"), notes.is_noted("two"), notes.is_noted(None)) == (True, False, False)
+    entry.write_bytes(b"")
+    assert not notes.is_noted("one")
+    monkeypatch.setattr(notes, "MAX_BYTES", 100 * notes.FOLDERS)
+    for number in range(9):
+        notes.note(str(number))
+    assert len(list(folder.rglob("*.note"))) <= 3
+
+
+def test_a_model_with_external_data_is_loaded_each_time(tmp_path):
+    """Its bytes do not say whether the data file is there."""
+    model = parse(GELU)
+    assert notes.is_loaded(model, 1 << 20)
+    assert notes.is_loaded(model, 10) is None
+    model.graph.initializer[0].external_data.add(key="location", value="data.bin")
+    assert notes.is_loaded(model, 1 << 20) is None
 
 
 def test_another_process_finds_them(folder, tmp_path):
@@ -226,7 +274,7 @@ def changed(path, **fields):
 DAMAGES = {
     "empty": lambda path: b"",
     "cut": lambda path: path.read_bytes()[:-9],
-    "one bit": lambda path: path.read_bytes().replace(b"float64", b"floau64"),
+    "one bit": lambda path: (data := path.read_bytes())[:-1] + bytes([data[-1] ^ 1]),
     "zeros": lambda path: bytes(path.stat().st_size),
     "pickle": lambda path: pickle.dumps(PROOF),
     "deep": lambda path: signed(path, b"[" * 60_000),

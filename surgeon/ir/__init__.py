@@ -10,6 +10,7 @@ __all__ = [
     "divisors",
     "edges",
     "equivalence",
+    "folding_kernels",
     "fresh_names",
     "function_table",
     "index",

@@ -10,7 +10,7 @@ from onnx import helper
 
 from surgeon.file.tensors.decoding import Array, decode_tensor
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, ops_with
+from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, EXPANDING, IDENTITY_OPS, ops_with
 
 FILLS = ops_with("target_shape", (0,))  # they fill a shape with one number
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
@@ -105,6 +105,11 @@ def _slice(node: Node, arrays: list[Any]) -> Array | None:
     return np.asarray(arrays[0][tuple(found)])
 
 
+def _expand(_: Node, arrays: list[Any]) -> Array:
+    shape = np.broadcast_shapes(arrays[0].shape, tuple([int(dim) for dim in arrays[1]]))
+    return np.array(np.broadcast_to(arrays[0], shape))
+
+
 def _constant_of_shape(node: Node, arrays: list[Any]) -> Array | None:
     number = fill_value(node)
     if number is None or prod(arrays[0].tolist()) > FOLD_LIMIT:
@@ -136,3 +141,16 @@ FOLDS: dict[str, Callable[[Node, list[Any]], Array | None]] = {
     "Concat": _concat,
     "Slice": _slice,
 }
+_SPREADS = DATA_MOVEMENT & EXPANDING & ops_with("target_shape", (1,))  # they repeat elements to a shape
+_MOVES = {op: FOLDS[op] for op in DATA_MOVEMENT & FOLDS.keys()} | dict.fromkeys(_SPREADS, _expand)
+
+
+def moved(node: Node, arrays: list[Any]) -> Array | None:
+    """The output of a node that only moves or repeats elements, of any size; None if it cannot be computed."""
+    compute = _MOVES.get(node.op)
+    if compute is None or not arrays or arrays[0] is None:
+        return None
+    try:
+        return compute(node, arrays)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None  # shapes that do not fit

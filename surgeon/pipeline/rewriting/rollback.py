@@ -77,6 +77,7 @@ class RuleClaims:
         # Not at the top: a run without proofs does not import it.
         from surgeon.pipeline.rewriting.proof_runtime import find_runtime
         from surgeon.pipeline.rewriting.site_regions import prove_sites
+        from surgeon.proof.cache.notes import all_proved, note
 
         if not self._is_announced:
             self._is_announced = True
@@ -85,6 +86,8 @@ class RuleClaims:
             options = self.checks.options
             prove_sites(self.run, before.runnable, options, find_runtime(self.report, options))
         self._report_undeclared()
+        if self.checks.options.cache and {site.outcome for site in self.run.sites} == {"proved"}:
+            note(all_proved(self.run.model.path))
         failed = [site for site in self.run.sites if site.outcome == "failed"]
         unproved = [site for site in self.run.sites if site.outcome == "unproved" and self.checks.require_proof]
         for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):

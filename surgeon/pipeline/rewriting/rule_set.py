@@ -141,7 +141,7 @@ class RuleTransform:
             rules = unique_rules(by_name | self.selection)
             table = self._op_table(checks)
             settings = DriverSettings(rules, asked.target, asked.ep, first, op_table=table, node_filter=filtered)
-            found = FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks)), by_name, *before)
+            found = FirstRun(RuleRun(model, index, settings, _with_proof_warmup(checks, model)), by_name, *before)
             if table is not None:
                 table.save()
         self.runs[model] = found
@@ -176,9 +176,13 @@ def _already_there(run: RuleRun, selection: Selection, name: str) -> str | None:
     return already_fused(run.index, selection.get(name) or by_rule[name], run.settings.target)
 
 
-def _with_proof_warmup(checks: Checks) -> Progress | None:
-    """The progress callback; at the first rewrite it also starts the workers of the proofs."""
+def _with_proof_warmup(checks: Checks, model: Model) -> Progress | None:
+    """The progress callback; at the first rewrite it also starts a worker if the proofs of the file are not stored."""
     if checks.dry_run or not checks.sites:
+        return checks.progress
+    from surgeon.proof.cache.notes import all_proved, is_noted  # not at the top: for proofs only
+
+    if checks.options.cache and is_noted(all_proved(model.path)):
         return checks.progress
     progress, is_started = checks.progress, False
 

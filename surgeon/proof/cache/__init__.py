@@ -1,3 +1,3 @@
 """When a proof of one site applies to another."""
 
-__all__ = ["disk_store", "environment", "proof_class", "proof_key", "region_signature"]
+__all__ = ["disk_store", "environment", "notes", "proof_class", "proof_key", "region_signature"]

@@ -62,7 +62,12 @@ def loading(
             node_count = expanded_count(opened.skeleton)
     if node_count > MAX_NODES:
         return LoadAnswer()
-    refused = refusal(made, options, folder=folder)
+    from surgeon.proof.cache.notes import is_loaded, is_noted  # not at the top: a model without changes is not loaded
+
+    fact = is_loaded(made, LARGE) if options.cache and not options.custom_ops else None
+    if is_noted(fact):
+        return LoadAnswer()
+    refused = refusal(made, options, folder=folder, fact=fact)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()
     why = _with_location(refused.message.rstrip("."), made)
@@ -76,14 +81,20 @@ def loading(
 
 
 def refusal(
-    model: OutputModel, options: CheckOptions, *, optimised: bool = False, folder: Path | None = None
+    model: OutputModel,
+    options: CheckOptions,
+    *,
+    optimised: bool = False,
+    folder: Path | None = None,
+    fact: str | None = None,
 ) -> "SessionError | None":
     """ONNX Runtime's reason not to load a model; None where it loads it by itself, or hit a limit.
 
     optimised: with its own optimisations, which infer more sizes and may find that they do not fit.  folder: of the
-    data files of a model in memory.
+    data files of a model in memory.  fact: to be noted if it loads.
     """
     # Not at the top: runs that change nothing do not need them.
+    from surgeon.proof.cache.notes import note
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
@@ -92,6 +103,7 @@ def refusal(
     try:
         with away.open(given, optimised=optimised, only_loads=True, folder=folder or home) as whole:
             if whole.name == OrtSession.name:
+                note(fact)
                 return None
             return SessionError("It runs in pieces, with implementations in Python.", is_unsupported=True)
     except SessionError as refused:

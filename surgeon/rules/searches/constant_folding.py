@@ -9,6 +9,7 @@ from onnx import helper
 
 from surgeon.connected_components import reachable
 from surgeon.file.tensors.decoding import Array
+from surgeon.ir.folding_kernels import moved
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.schemas import schema
@@ -220,6 +221,9 @@ class ConstantFolder:
             return None
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
+        if len(made) < len(names) == 1:
+            array = moved(node, [self.values[name] if name else None for name in node.inputs])
+            made = {} if array is None else {names[0]: array}
         if len(made) < len(names):
             # Not at the top: few models have something to fold.
             from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
