@@ -1,8 +1,10 @@
 """Whether what a document shows is what comes out: word for word, but for the digits in which machines differ.
 
 Figures of rounding (how far two results of the same formula lie apart) hang on the order in which a processor adds up:
-they agree within a factor of ten, and wherever in the tensor they are found.  Any other number with a point or an
-exponent agrees up to one unit in the last digit that both show.  All else agrees exactly: names, outcomes, counts.
+they agree within a factor of ten, and wherever in the tensor, or at whichever site, they are found.  Any other number
+with a point or an exponent agrees up to one unit in the last digit that both show.  Durations always agree.  All else
+agrees exactly: names, outcomes, counts.  A document may show lines as a terminal wraps them, their further lines behind
+the column of labels.
 """
 
 import math
@@ -10,15 +12,18 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
+from surgeon.display.terminal.terminal_renderer import LABEL
+
 NUMBER = r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=e))(?:e[-+]?\d+)?"
 FIGURE = r"\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 ERRORS = re.compile(
     rf"(?P<first>{FIGURE}) absolute, (?P<second>{FIGURE}) relative(?:, (?P<third>{FIGURE}) ULP)?"
     rf"|off by at most (?P<off>{FIGURE})(?: at \[[\d, ]+\])? \((?P<part>{FIGURE}) relative\)"
     rf"|differs by (?P<by>{FIGURE}) (?:where|there)"
-    rf"|(?P<limit>{FIGURE}) of the limit"
+    rf"|(?P<limit>{FIGURE}) of the limit(?: \([^()]+ at [^()]+\))?"
 )
 NUMBERS = re.compile(rf"(?<![\w.])({NUMBER})(?![\w]|\.\w)")
+DURATION = re.compile(r"\b\d+\.\d s(?=[;)])")
 ROUNDING = 1e-4  # an absolute error from which on it is one of formulas, not of rounding
 FACTOR = 10.0
 SINGLE = 1e-5  # relative: numbers of single precision that are nearer than this are the same, 0.1 and 0.10000001 too
@@ -29,14 +34,25 @@ Part = str | tuple[bool, str]
 
 def differences(shown: str, printed: str) -> list[str]:
     """What differs, as pairs of lines; empty where nothing does."""
-    both = zip_longest(shown.splitlines(), printed.splitlines(), fillvalue="")
+    both = zip_longest(_unwrapped(shown), _unwrapped(printed), fillvalue="")
     return [f"- {one.rstrip()}\n+ {two.rstrip()}" for one, two in both if not agree(one, two)]
 
 
 def missing(shown: str, printed: str) -> list[str]:
     """The lines that are shown and that are not among those printed."""
-    lines = printed.splitlines()
-    return [line for line in shown.splitlines() if line.strip() and not any(agree(line, other) for other in lines)]
+    lines = [*printed.splitlines(), *_unwrapped(printed)]
+    return [line for line in _unwrapped(shown) if line.strip() and not any(agree(line, other) for other in lines)]
+
+
+def _unwrapped(text: str) -> list[str]:
+    """The lines of a text, each with those that begin in the column behind the labels of a summary."""
+    found: list[str] = []
+    for line in text.splitlines():
+        if found and re.match(rf" {{{LABEL}}}\S", line):
+            found[-1] = f"{found[-1].rstrip()} {line.strip()}"
+        else:
+            found.append(line)
+    return found
 
 
 def agree(shown: str, printed: str) -> bool:
@@ -47,7 +63,7 @@ def agree(shown: str, printed: str) -> bool:
 
 def _parts(line: str) -> Iterator[Part]:
     """A line cut at its numbers."""
-    end = 0
+    line, end = DURATION.sub("N s", line), 0
     for found in ERRORS.finditer(line):
         yield from _numbers(line[end : found.start()])
         figures = [figure for figure in found.groups() if figure is not None]
@@ -55,7 +71,7 @@ def _parts(line: str) -> Iterator[Part]:
         if found["limit"] is None and float(figures[0]) >= ROUNDING:
             yield from _numbers(found.group())
         else:
-            yield re.sub(rf" at \[[\d, ]+\]|{FIGURE}", "", found.group())
+            yield re.sub(rf" at \[[\d, ]+\]| \([^()]+ at [^()]+\)|{FIGURE}", "", found.group())
             yield from ((True, figure) for figure in figures)
     yield from _numbers(line[end:])
 

@@ -1,6 +1,7 @@
 """The advice below the table of a rewrite, and near misses."""
 
 import io
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,14 @@ def text_of(report: RewriteReport, **settings: bool) -> str:
     return stream.getvalue()
 
 
-def missed(report: RewriteReport, **settings: bool) -> list[str]:
-    """The lines of what was not rewritten; none where nothing is said of it."""
-    lines = text_of(report, **settings).splitlines()
+def missed(report: RewriteReport) -> list[str]:
+    """The lines of near misses and of named rules that did nothing, in the details."""
+    lines = text_of(report, verbose=True).splitlines()
     if "not rewritten" not in lines:
         return []
     start = lines.index("not rewritten") + 1
-    return lines[start : lines.index("", start)]
+    found = lines[start : lines.index("", start)]
+    return list(takewhile(lambda line: line != "  what else keeps rules from firing", found))
 
 
 def dry(source: object, rules: object, **settings: object) -> RewriteReport:
@@ -46,13 +48,15 @@ def dry(source: object, rules: object, **settings: object) -> RewriteReport:
     return surgeon.rewrite(source, rules, dry_run=True, **settings)[1]
 
 
-def test_what_a_newer_opset_would_bring_is_the_first_line_below_the_table(tmp_path: Path) -> None:
+def test_what_a_newer_opset_would_bring_is_to_be_done_next(tmp_path: Path) -> None:
     """In number, and with what to type; it is not told again among the misses."""
     report = dry(hard_swishes(tmp_path), "ort")
-    lines = text_of(report).splitlines()
-    table = lines[: lines.index("")]
-    assert table[-2].split()[1:] == ["others", "0", "why:", "surgeon", "explain", "IN", "--rules", "ort"]
-    assert table[-1] == "3 hard_swish more with opset 14: add --upgrade auto, or surgeon upgrade IN OUT --opset 14"
+    first, outcome, *others = text_of(report).splitlines()
+    assert (first, outcome) == ("in.onnx  12 nodes", "UNCHANGED  no rule matched")
+    assert others[:2] == [
+        "next     3 hard_swish more with opset 14: add --upgrade auto, or surgeon upgrade IN OUT --opset 14",
+        "         surgeon explain IN --rules ort shows what comes near",
+    ]
     assert "opset 14" not in "\n".join(missed(report))
 
 
@@ -75,15 +79,15 @@ def test_nothing_is_said_where_nothing_would_help(tmp_path: Path) -> None:
     assert "upgrade" not in text_of(report)
 
 
-def test_a_real_model_has_five_lines_at_most_and_no_far_misses() -> None:
+def test_a_real_model_has_few_misses_and_no_far_ones() -> None:
     """A set of a hundred rules on an export of which none is a convolution, let alone a deformable one."""
     report = dry(MODEL, "ort")
     lines = missed(report)
-    assert 1 <= len(lines) <= 5
+    assert lines
+    assert "\nmissed " not in text_of(report)
     assert not [line for line in lines if "; 0 of " in line or "; 1 of " in line or "deform_conv" in line]
     near = [miss for miss in report.misses if miss.near]
     assert all(2 * miss.matched >= miss.total and miss.matched > 1 for miss in near)
-    assert len(missed(report, verbose=True)) > len(lines)
 
 
 def test_near_misses_are_searched_for_named_rules_only() -> None:

@@ -49,7 +49,7 @@ BUDGETS = {
     "beside the packages": 1_335,
     "cli": 2_690,  # the files of a new pack
     "diagnostics": 1_800,
-    "display": 6_125,
+    "display": 6_460,
     "edits": 6_750,
     "file": 4_470,
     "ir": 2_500,
@@ -58,7 +58,7 @@ BUDGETS = {
     "pipeline": 6_690,
     "precision": 5_620,
     "proof": 10_340,
-    "rules": 11_550,
+    "rules": 11_570,
     "rules of `patterns`": 13_250,
     "runtime": 13_460,
     "shapes": 7_200,

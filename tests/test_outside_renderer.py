@@ -36,7 +36,7 @@ def test_a_report_is_written_by_the_renderer_of_its_suffix(install, tmp_path):
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert text.startswith("<!-- surgeon -->\n# in.onnx\n")
     assert "| rule | times | where |\n| --- | --- | --- |\n| gelu | 2 | main graph: " in text
-    assert "- **outcome** PROVED 2 of 2 sites proved" in text
+    assert "- **PROVED** 2 of 2 sites; largest error " in text
     assert re.search(r"^    \+ .* = .*Gelu\(", text, re.M)
     (tmp_path / "notes.md").write_text("mine", encoding="utf-8")
     before = files_in(tmp_path)

@@ -410,7 +410,7 @@ CASES = [
         at(17, "(float[2] x) => (float[2] y) <float[2] a = {1, 2}> { b = Neg(a) y = Add(x, b) }"),
         "rules constant_folding --prove",
         "surgeon rewrite IN OUT --rules constant_folding",
-        says="PROVED  1 of 1",
+        says="PROVED   1 of 1",
     ),
     Case(
         "surgeon.precision.planning.node_dtypes._untaken",
@@ -545,7 +545,7 @@ CASES = [
         at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         "capture IN --from x --to y --name both",
         "surgeon rewrite @/in.onnx OUT --rules ./both.py",
-        says="PROVED  1 of 1",
+        says="PROVED   1 of 1",
         written={"both.py": ('g.op("my.domain::Both", x)', "g.identity(x)")},
     ),
     Case(

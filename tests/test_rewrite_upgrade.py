@@ -49,9 +49,9 @@ def test_auto_does_both_and_leaves_one_file(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     assert surgeon.compare(path, out)
     text = text_of(report)
-    assert "\nopset    13 -> 14\n" in text
-    assert "outcome  PROVED  the upgrade proved on " in text
-    assert "; 3 of 3 sites proved" in text
+    assert "\n  opset 13 → 14\n  hard_swish 3\n" in text
+    assert "\nPROVED   the upgrade proved on " in text
+    assert "; 3 of 3 sites; largest error " in text
     assert "more with opset" not in text
 
 
@@ -99,7 +99,7 @@ def test_an_opset_alone_is_written_too(tmp_path: Path) -> None:
     """No rule fires, and the file is another all the same; a graph in memory likewise."""
     report, out = rewritten(hard_swishes(tmp_path), "gelu:gelu", 18)
     assert (opset_of(out), report.outcome, report.sites) == (18, "proved", [])
-    assert "the same bytes" not in text_of(report)
+    assert "a copy of the input" not in text_of(report)
     made, _ = surgeon.rewrite(gs.import_onnx(onnx.load(tmp_path / "in.onnx")), "gelu:gelu", upgrade=18)
     assert made.opset == 18
 
@@ -110,7 +110,7 @@ def test_nodes_that_have_to_change_for_it_are_edited(tmp_path: Path) -> None:
     model = onnx.load(out)
     assert opset_of(out) == 18
     assert report.upgrade.edited == {"ReduceMean: attribute axes became an input": 1}
-    assert "edited   ReduceMean: attribute axes became an input (x1)" in text_of(report)
+    assert "ReduceMean: attribute axes became an input (x1)" in text_of(report, verbose=True)
     assert not [item for node in model.graph.node if node.op_type == "ReduceMean" for item in node.attribute]
     onnx.checker.check_model(model, full_check=True)
 
@@ -124,9 +124,9 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
     assert result.exit_code == 0, result.output
     assert opset_of(out) == 12
     assert "com.microsoft::Gelu" in ops(out)
-    lines = [line for line in result.stdout.splitlines() if line.startswith("not upgraded: ")]
+    lines = [line for line in result.stdout.splitlines() if "not upgraded: " in line]
     assert len(lines) == 1
-    assert lines[0].startswith("not upgraded: Opset 14 would change what one node does: Resize at /s/Resize (")
+    assert lines[0].startswith("warning  not upgraded: Opset 14 would change what one node does: Resize at /s/Resize (")
     assert "add --upgrade" not in result.stdout
     quiet = run("rewrite", path, out, "-r", "hard_swish,gelu:gelu", "--upgrade", upgrade, "-q")
     assert quiet.stderr.startswith("not upgraded: Opset 14 would change")
@@ -270,7 +270,7 @@ def test_an_upgrade_that_cannot_be_proved_is_said_and_left_out_where_proof_is_re
     report, out = rewritten(path)
     assert (report.outcome, report.upgrade.outcome, opset_of(out)) == ("unproved", "unproved", 14)
     assert report.doubts == [report.upgrade.check.reason]
-    assert "outcome  UNPROVED  the upgrade unproved: " in text_of(report)
+    assert "\nUNPROVED the upgrade unproved: " in text_of(report)
     report, out = rewritten(path, require_proof=True)
     assert report.not_upgraded.startswith("The upgraded model is not proved: ")
     assert opset_of(out) == 13

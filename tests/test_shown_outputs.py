@@ -20,6 +20,8 @@ BY = "differs from the float64 reference by {} where 5.37e-05 is allowed"
         ("[0.1 1.]", "[0.1000001 0.9999999]"),
         ("off by 5e-04", "off by 6e-04"),
         ("tensor(-2.0000)  11", "tensor(-2.0001)  11"),
+        ("wrote    out.onnx (0.8 s; details: -v)", "wrote    out.onnx (12.3 s; details: -v)"),
+        ("note     a long\n         line", "note     a long line"),
     ],
 )
 def test_digits_in_which_machines_differ(shown, printed):

@@ -361,7 +361,7 @@ def test_the_console_says_what_moved(tmp_path: Path) -> None:
     result = run("upgrade", save(tmp_path, "y = ReduceMean <axes = [1]> (x)", ir_version=7), out, "--opset", 20)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[:2] == ["opset    17 -> 20", "IR       7 -> 9"]
+    assert lines[:2] == ["opset    17 → 20", "IR       7 → 9"]
     assert "newer    ReduceMean x1" in lines
     assert "edited   ReduceMean: attribute axes became an input (x1)" in lines
     assert any(line.startswith("outcome  PROVED") for line in lines)

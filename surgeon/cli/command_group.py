@@ -25,6 +25,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell reports SIGINT and SIGPIPE
 TYPED = "surgeon.typed"  # in a context's meta: the command line
 JSON = "surgeon.json"  # in a context's meta: whether the command prints JSON
 PRINTED = "surgeon.printed"  # in a context's meta: whether it has
+SHOWN = "surgeon.shown"  # in a context's meta: the error whose report is on the screen
 TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
 
 
@@ -181,5 +182,6 @@ def _print_as_json(ctx: click.Context, error: SurgeonError, code: int) -> None:
 def _leave(ctx: click.Context, error: SurgeonError, code: int | None = None) -> NoReturn:
     code = error.exit_code if code is None else code
     _print_as_json(ctx, error, code)
-    click.echo(f"Error: {sanitise(str(error))}", err=True)
+    if ctx.meta.get(SHOWN) is not error:
+        click.echo(f"Error: {sanitise(str(error))}", err=True)
     ctx.exit(code)

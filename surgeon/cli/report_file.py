@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from surgeon.cli.command_group import PRINTED, typed, wants_json
+from surgeon.cli.command_group import PRINTED, SHOWN, typed, wants_json
 from surgeon.cli.progress import progress
 from surgeon.display.envelope import envelope
 from surgeon.display.registry import document_of
@@ -119,6 +119,9 @@ def run_and_report(
     except (CheckFailed, ExpectationUnmet) as error:
         if error.report is not None:
             publish(error.report, error)
+            context = click.get_current_context()
+            if isinstance(error, CheckFailed) and not quiet and not wants_json(context):
+                context.meta[SHOWN] = error
         raise
     publish(report)
     for remark in _remarks(report) if quiet else ():

@@ -23,12 +23,13 @@ class Span(NamedTuple):
     text: str
     """The raw text."""
     role: str
-    """code, strong, help, warning, good, bad, faint, sign (a symbol with an ASCII form), or as `outcome` makes it."""
+    """code, strong, help, warning, good, bad, faint, sign (a symbol with an ASCII form), shell (advice on the command
+    line, for a screen that shows no details), or as `outcome` makes it."""
 
 
 Text: TypeAlias = "str | Span | Sequence[Text]"
 """Raw text, text with a role, or a sequence of both."""
-ARROW, TIMES = Span("→", "sign"), Span("×", "sign")
+ARROW, TIMES, DOT = Span("→", "sign"), Span("×", "sign"), Span("·", "sign")
 
 
 class Number(NamedTuple):
@@ -55,7 +56,7 @@ class Item(NamedTuple):
 class Facts(NamedTuple):
     """Labels with texts; an empty label continues the one above, and a row without text is left out."""
 
-    rows: Sequence[tuple[str, Text]]
+    rows: Sequence[tuple[Text, Text]]
     """Labels and texts."""
     most: int = MAX_ENTRIES
     """Rows that are shown where there is little room."""
@@ -143,10 +144,15 @@ class Document(NamedTuple):
     """The title of a page."""
     details: Sequence[Block]
     """Above the summary on a terminal, below it on a page."""
-    summary: Sequence[tuple[str, Text]] = ()
+    summary: Sequence[tuple[Text, Text]] = ()
     """The answer: labels and texts."""
     subject: Sequence[tuple[str, Text]] = ()
     """What was asked about; a terminal, on which it was typed, leaves it out."""
+    headline: Text = ""
+    """The first line of the summary: the model, and what changed in it.  Below one, a page folds the details, and a
+    terminal shows them only if all is asked for."""
+    done: Sequence[Text] = ()
+    """What was done, in lines below the headline."""
 
 
 T = TypeVar("T")
@@ -175,8 +181,14 @@ def _toned(cell: Cell, role: str) -> Cell:
 
 
 def plain_text(text: Text) -> str:
-    """The raw characters of a text."""
-    return "".join(piece for piece, _ in spans(text))
+    """The raw characters of a text, without advice on the command line."""
+    return "".join(piece for piece, role in spans(text) if role != "shell")
+
+
+def summary_blocks(document: Document) -> list[Block]:
+    """The summary of a document as blocks, for a place inside another document."""
+    lines = [Note(line) for line in (document.headline, *document.done) if line]
+    return [*lines, Facts(document.summary, most=len(document.summary))]
 
 
 def first_entries(entries: Iterable[T], most: float, lines: Callable[[T], int] = lambda _: 1) -> tuple[list[T], int]:

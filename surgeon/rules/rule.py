@@ -13,6 +13,7 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -274,6 +275,11 @@ class Rule(ResultBase):
     def is_exact(self) -> bool:
         """Whether the rule changes finite numbers only by rounding."""
         return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
+
+    @property
+    def is_cleanup(self) -> bool:
+        """Whether it belongs to a family of helpers: their package says `CLEANUP = True`."""
+        return bool(getattr(sys.modules.get(self.module.rpartition(".")[0]), "CLEANUP", False))
 
     @property
     def reference(self) -> RuleFunction:

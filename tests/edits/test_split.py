@@ -247,7 +247,7 @@ def test_the_command_reports_the_parts(tmp_path):
     onnx.save(sample(), tmp_path / "m.onnx")
     done = run("split", tmp_path / "m.onnx", tmp_path / "parts", "--at", "b")
     assert done.exit_code == 0
-    assert "m-1.onnx: 2 nodes, x -> a, b" in done.stdout
+    assert "m-1.onnx: 2 nodes, x → a, b" in done.stdout
     assert "PROVED" in done.stdout
     done = run("split", tmp_path / "m.onnx", tmp_path / "parts")
     assert done.exit_code == 2

@@ -49,7 +49,7 @@ class Markdown:
 
     def render(self, documents: Sequence[Document]) -> str:
         """A section for each document: its summary, and its details."""
-        shown = [blocks.Section(one.title, (blocks.Facts(one.summary), *one.details)) for one in documents]
+        shown = [blocks.Section(one.title, (*blocks.summary_blocks(one), *one.details)) for one in documents]
         return self.first + "\n".join(lines(shown, 1))
 
 

@@ -4,7 +4,20 @@ from typing import TYPE_CHECKING
 
 from surgeon.authoring.capture import CapturedRule
 from surgeon.authoring.try_rule import TriedRule
-from surgeon.display.blocks import Block, Code, Document, Facts, Figure, Note, Number, Section, Span, Table, outcome
+from surgeon.display.blocks import (
+    Block,
+    Code,
+    Document,
+    Facts,
+    Figure,
+    Note,
+    Number,
+    Section,
+    Span,
+    Table,
+    outcome,
+    summary_blocks,
+)
 from surgeon.display.content.explanation import explanation_blocks
 from surgeon.display.content.rewrite import document as rewrite_document
 from surgeon.display.content.rewrite import report_json
@@ -48,7 +61,7 @@ def trial_document(found: TriedRule) -> Document:
     report = rewrite_document(found.report)
     details: list[Block] = [
         Note((outcome(found.outcome), " ", Span(found.rule, "strong"), times)),
-        Section("sites and proofs", [Facts(report.summary), *report.details], folded=not found.count),
+        Section("sites and proofs", [*summary_blocks(report), *report.details], folded=not found.count),
         *explanation_blocks(found.explanation),
     ]
     return Document(f"{found.rule} tried", details)

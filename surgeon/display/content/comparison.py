@@ -65,9 +65,13 @@ def check_words(check: CheckResult) -> str:
 
 def under_assumptions(words: str, assumptions: Sequence[str]) -> str:
     """The words of an outcome, with the assumptions under which it holds."""
-    plural = "s" * (len(assumptions) > 1)
-    clause = f"under the assumption{plural} {'; '.join(assumptions)}" if assumptions else ""
-    return ", ".join(part for part in (words.rstrip("."), clause) if part.strip()) if clause else words
+    parts = (words.rstrip("."), assumption_clause(assumptions))
+    return ", ".join(part for part in parts if part.strip()) if assumptions else words
+
+
+def assumption_clause(assumptions: Sequence[str]) -> str:
+    """The assumptions under which something holds."""
+    return f"under the assumption{'s' * (len(assumptions) > 1)} {'; '.join(assumptions)}"
 
 
 def compared_text(check: CheckResult) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from surgeon.display.blocks import Item, Items, Section, Span
+from surgeon.display.blocks import Item, Items, Section, Span, Text, first_entries
 from surgeon.ops.schemas import only_ort_knows
 from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
@@ -11,17 +11,53 @@ from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.shapes.opsets.migration import newest_opset
+from surgeon.text import and_more
 
-MAX_LINES = 5
-ALL = "--verbose has all"
+MAX_MISSED = 3  # near misses in a summary: the first shows what is wrong, the others whether it is one thing
+
+
+def missed_lines(report: RewriteReport) -> list[Text]:
+    """The first near misses of the rules that the user named, and why named rules found nothing."""
+    named = [item for item in _ordered(report) if item.rule in report.named and not item.of_written]
+    near = [item for item in named if (item.near or _matches_fully(item)) and not _is_hinted(item, report)]
+    lines: list[Text] = [_line(group) for group in grouped(near)]
+    there = {item.rule for item in report.misses if item.kind == "already"}
+    active = _fired_rules(report) | there | {item.rule for item in near}
+    for rules in report.selection.values():
+        if rules and report.named.issuperset(rules) and active.isdisjoint(rules):
+            lines += [_silent_line(report, rule) for rule in rules]
+    shown, left = first_entries(lines, MAX_MISSED)
+    return [*shown, *([(and_more(left).lstrip(), Span(": -v shows them", "shell"))] if left else [])]
+
+
+def _is_hinted(item: Mismatch, report: RewriteReport) -> bool:
+    """Whether another line suggests an upgrade for a declined match."""
+    return item.kind == "opset" and _matches_fully(item) and upgrade_hint(report) is not None
+
+
+def _line(mismatches: Sequence[Mismatch]) -> str:
+    first, rules = mismatches[0], ", ".join(dict.fromkeys(item.rule for item in mismatches))
+    return mismatch_text(first, rules, sum(item.count for item in mismatches) - 1)
+
+
+def _silent_line(report: RewriteReport, rule: str) -> str:
+    """Why a rule found nothing."""
+    best = next((item for item in _ordered(report) if item.rule == rule), None)
+    return f"{rule}: nothing in the model comes near" if best is None else mismatch_text(best)
+
+
+def already_lines(report: RewriteReport) -> list[str]:
+    """Which nodes of the model the named rules would write."""
+    there = [item for item in report.misses if item.kind == "already" and item.rule in report.named]
+    tails = [f"{name}: the model answers so" for name in report.tails if report.edited is None]
+    return [f"{item.rule}: {item.reason}" for item in there] + tails
 
 
 def near_miss_section(report: RewriteReport) -> Section:
     """The near misses by reason, a line for each rule that the user named and that did nothing, and the rest."""
     named, idle, mismatches = report.named, idle_rules(report), _ordered(report)
     near = {item: None for item in mismatches if item.near or (item.rule in named and _matches_fully(item))}
-    has_hint = upgrade_hint(report) is not None
-    shown = [item for item in near if not (has_hint and item.kind == "opset" and _matches_fully(item))]
+    shown = [item for item in near if not _is_hinted(item, report)]
     about, did, silent = {item.rule for item in near}, _fired_rules(report), list[str]()
     for rule in report.counts:
         if rule in named and rule not in about and rule not in did:
@@ -33,8 +69,8 @@ def near_miss_section(report: RewriteReport) -> Section:
     nearest, reported = grouped(item for item in shown if item in near), set(shown)
     rest = grouped(item for item in mismatches if item not in reported)
     others = Section("what else keeps rules from firing", [Items([_item(group) for group in rest])])
-    shown_first = Items([_item(group) for group in nearest], MAX_LINES, f"reasons ({ALL})")
-    return Section("not rewritten", [shown_first, Items(silent, len(silent)), others], folded=False)
+    nearest_first = Items([_item(group) for group in nearest], more="reasons")
+    return Section("not rewritten", [nearest_first, Items(silent, len(silent)), others])
 
 
 def _item(mismatches: Sequence[Mismatch]) -> Item:

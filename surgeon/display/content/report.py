@@ -1,9 +1,21 @@
 """What the documents of all reports share, and the report of several steps, as of a recipe, as blocks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from surgeon.display.blocks import ARROW, Block, Document, Facts, Section, Span, Text, lines_of, outcome
+from surgeon.display.blocks import (
+    ARROW,
+    DOT,
+    Block,
+    Document,
+    Facts,
+    Section,
+    Span,
+    Text,
+    lines_of,
+    outcome,
+    summary_blocks,
+)
 from surgeon.display.content.comparison import comparison_rows, comparison_tables, under_assumptions
 from surgeon.display.content.near_misses import warning_lines
 from surgeon.display.registry import builder_of, file_name, reports
@@ -29,13 +41,48 @@ def report_document(
 
     in_memory: the title for a model without a file.  subject: rows beside the model.  same: a note on what was written.
     """
-    seconds = report.seconds if isinstance(report.seconds, dict) else {"": report.seconds}
-    time = ", ".join(f"{phase} {seconds_text(value)}".lstrip() for phase, value in seconds.items())
     path = Span(report.output, "code") if report.written else ""
     written: Text = (path, same) if path else "nothing"
     model = ("model", Span(report.source, "code") if report.source else "")
-    summary = [*rows, ("time", time), ("written", written)]
+    summary = [*rows, ("time", _time(report)), ("written", written)]
     return Document(file_name(report.source, in_memory), list(details), summary, [model, *subject])
+
+
+def _time(report: Report) -> str:
+    """The duration, by phase if the phases are known."""
+    seconds = report.seconds if isinstance(report.seconds, dict) else {"": report.seconds}
+    return ", ".join(f"{phase} {seconds_text(value)}".lstrip() for phase, value in seconds.items())
+
+
+def headed_document(
+    report: Report,
+    change: Text,
+    *,
+    done: Iterable[Text],
+    rows: Iterable[tuple[Text, Text]],
+    details: Iterable[Block],
+    same: str = "",
+    advice: str = "",
+) -> Document:
+    """A report as blocks, its summary first: the model and its change, what was done, the rows, and the output file.
+
+    same: a note on the output file.  advice: options that show more, for the command line.
+    """
+    name = file_name(report.source, "model in memory")
+    wrote: Text = "nothing"
+    if report.written:
+        wrote = Span(report.output, "code") if report.output else "a model in memory"
+    notes = "; ".join(filter(None, (same, f"{report.duration:.1f} s")))
+    last = "wrote", (wrote, f" ({notes}", Span(f"; {advice}" if advice else "", "shell"), ")")
+    model = Facts([("model", Span(report.source, "code") if report.source else ""), ("time", _time(report))])
+    blocks, headline = [*details, Section("run", [model])], (name, "  ", change)
+    return Document(name, blocks, summary=[*rows, last], headline=headline, done=list(done))
+
+
+def counted_line(counts: Mapping[str, int]) -> Text:
+    """Names with their counts, in one line."""
+    words = [f"{name} {count:,}" for name, count in counts.items()]
+    return [part for word in words for part in (" ", DOT, " ", word)][3:]
 
 
 def outcome_row(report: Report, words: str) -> tuple[str, Text]:
@@ -79,7 +126,7 @@ def document(report: Report) -> Document:
         one = builder_of(part).build(part)
         kind = "edits" if isinstance(part, EditReport) else "rules"
         summary += _step_lines(part)
-        details.append(Section((outcome(part.outcome), f" {number}. {kind}"), [Facts(one.summary), *one.details]))
+        details.append(Section((outcome(part.outcome), f" {number}. {kind}"), [*summary_blocks(one), *one.details]))
     return report_document(report, "A recipe", [*summary, outcome_row(report, "")], details)
 
 

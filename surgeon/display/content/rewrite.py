@@ -8,7 +8,7 @@ from surgeon.display.blocks import (
     Block,
     Cell,
     Document,
-    Note,
+    Facts,
     Number,
     Section,
     Span,
@@ -19,24 +19,22 @@ from surgeon.display.blocks import (
 )
 from surgeon.display.content.comparison import (
     NOT_COVERED,
-    compared_text,
     inputs_words,
     layer_comparison_text,
 )
 from surgeon.display.content.near_misses import (
     idle_rules,
     near_miss_section,
-    upgrade_hint,
-    warning_lines,
     why_command,
 )
-from surgeon.display.content.report import change, edit_lines, outcome_row, report_document
+from surgeon.display.content.report import change, headed_document, outcome_row, report_document
+from surgeon.display.content.rewrite_summary import done_lines, site_names, summary_rows
 from surgeon.display.content.site import kinds_of_sites, reasons, scope_name, site_classes
 from surgeon.display.registry import reports
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, ORIGINAL_ITSELF, replacement_engine
+from surgeon.runtime.sessions.engine_names import ORIGINAL_ITSELF
 from surgeon.text import and_more, format_count, join_first, of_the_limit
 
 if TYPE_CHECKING:
@@ -61,27 +59,35 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 @reports(RewriteReport, "rewrite", report_json)
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
-    target = report.target if report.ep is None else f"{report.target} ({report.ep})"
-    same = "" if report.changed or report.steps else " (the same bytes as the input)"
-    rows, details = _summary(report), _details(report)
-    return report_document(report, "A rewrite", rows, details, subject=[("target", target)], same=same)
+    same = "" if report.changed or report.steps else "a copy of the input"
+    done, rows = list(done_lines(report)), list(summary_rows(report))
+    is_plain = len(rows) == 1 and len(set(site_names(report).values())) <= 1
+    more = "nodes: --diff" if report.rolled_back else "or --report report.html"
+    advice = "" if is_plain else f"details: -v, {more}"
+    return headed_document(
+        report, nodes_change(report), done=done, rows=rows, details=_details(report), same=same, advice=advice
+    )
+
+
+def nodes_change(report: RewriteReport) -> Text:
+    """The nodes before and after, in words."""
+    return change(report.nodes, " nodes") if report.nodes[0] != report.nodes[1] else f"{report.nodes[0]:,} nodes"
 
 
 def _details(report: RewriteReport) -> Iterator[Block]:
-    yield _rules_table(report)
-    yield from (Note(hint, "help") for hint in (upgrade_hint(report) or "", *report.next_steps))
-    yield from (Note(line, "warning") for line in warning_lines(report))
+    yield Section("rules", [_rules_table(report)])
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
     with_note = [site for site in noted if site.outcome == "proved"]
     undone = [reasons(report.rolled_back), *kinds_of_sites(report.rolled_back)]
-    yield Section("rolled back", undone, folded=False)
-    yield Section("written, but unproved" if report.written else "unproved", [reasons(doubtful)], folded=False)
-    yield Section("proved, with a note", [reasons(with_note)], folded=False)
+    yield Section("rolled back", undone)
+    yield Section("written, but unproved" if report.written else "unproved", [reasons(doubtful)])
+    yield Section("proved, with a note", [reasons(with_note)])
     yield near_miss_section(report)
     if report.sites:
-        yield Section("sites", kinds_of_sites(report.sites), folded=False)
+        yield Section("sites", kinds_of_sites(report.sites))
     yield Section("worst errors", [_errors_table(report)])
+    yield Section("proofs", [Facts(list(_proof_facts(report)))])
 
 
 def _rules_table(report: RewriteReport) -> Table:
@@ -139,12 +145,10 @@ def _errors_table(report: RewriteReport) -> Table:
     return Table("Worst errors", ("rule", "largest error"), rows)
 
 
-def _summary(report: RewriteReport) -> Iterator[tuple[str, Text]]:
-    yield from edit_lines(report)
+def _proof_facts(report: RewriteReport) -> Iterator[tuple[str, Text]]:
+    yield "target", report.target if report.ep is None else f"{report.target} ({report.ep})"
     yield from upgrade_lines(report.upgrade) if report.upgrade is not None else ()
-    constants = change(report.constants, " of them Constants)") if any(report.constants) else ()
-    yield "nodes", (*change(report.nodes), *([" (", *constants] if constants else ()))
-    yield outcome_row(report, f" {outcome_words(report)}")
+    yield "Constants", change(report.constants) if any(report.constants) else ""
     yield from lines_of("proofs", proof_words(report))
     tried = tested_inputs_text(report)
     yield "tried", tried
@@ -159,53 +163,6 @@ def upgrade_document(done: UpgradeReport) -> Document:
     """An upgrade."""
     reason = done.check.reason if done.check is not None else ""
     return report_document(done, "An upgrade", [*upgrade_lines(done), outcome_row(done, reason)])
-
-
-def outcome_words(report: RewriteReport) -> str:
-    check = report.check
-    if report.outcome == "unchanged":
-        return "nothing matched"
-    words: list[str] = []
-    if report.edited is not None and report.edited.check is not None:
-        words.append(f"the edit {compared_text(report.edited.check)}")
-    if report.upgrade is not None and report.upgrade.check is not None:
-        words.append(f"the upgrade {compared_text(report.upgrade.check)}")
-    if report.proofs or report.rolled_back:
-        sites = (*report.sites, *report.rolled_back)
-        shared = [site for site in sites if site.is_shared]
-        others = [site for site in sites if not site.is_shared]
-        words += [_counted(found, what) for found, what in ((others, "site"), (shared, "shared initializer")) if found]
-        words += engine_words(report)
-    if check is not None:
-        model = "the model without them" if report.rolled_back else "whole model"
-        words.append(f"{model} {compared_text(check)}")
-    if not words:
-        return "(--check none)" if report.written else "(nothing was written)"
-    return "; ".join(words)
-
-
-def _counted(sites: Sequence[Site], what: str) -> str:
-    """The numbers of sites by outcome: 3 of 4 sites proved, 2 of them before on this machine, 1 rolled back."""
-    found = Counter("rolled back" if site.undone else site.outcome for site in sites)
-    known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
-    (name, count), *more = known or [("proved", 0)]
-    before = sum(site.proof is not None and site.proof.remembered for site in sites)
-    others = f", {before if before < count else 'all'} of them before on this machine" if before else ""
-    others += "".join(f", {number:,} {other}" for other, number in more)
-    return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
-
-
-def engine_words(report: RewriteReport) -> list[str]:
-    """Which engines ran replacements of proved sites in place of the target's runtime, and why it did not."""
-    proofs = [site.proof for site in report.sites if site.proof is not None and site.outcome == "proved"]
-    ran = [(proof, replacement_engine(proof.oracle)) for proof in proofs if proof.runs]
-    engines = (report.runtime,) if report.runtime else () if report.not_on_target else KERNEL_ENGINES
-    others = [(proof, engine) for proof, engine in ran if proof.not_on_target or engine not in engines]
-    whole = f"the replacement{'s' * (len(ran) != 1)}"
-    counts = Counter(engine for _, engine in others)
-    reasons = dict.fromkeys(filter(None, (report.not_on_target, *(proof.not_on_target for proof, _ in others))))
-    why = f", as {next(iter(reasons))}" if reasons else ""
-    return [f"{engine} ran {whole if n == len(ran) else f'{n:,} of {whole}'}{why}" for engine, n in counts.items()]
 
 
 def proof_words(report: RewriteReport) -> Iterator[str]:

@@ -78,10 +78,14 @@ def site_classes(sites: Sequence[Site]) -> list[list[Site]]:
     found: dict[object, list[Site]] = {}
     for site in sites:
         nodes = (tuple((node.op, node.attributes) for node in side) for side in (site.replaced, site.added))
-        worst = site.proof.worst if site.proof is not None else None
-        reason = without_names(site.reason.replace(repr(worst.name), "''")) if worst is not None else site.reason
-        found.setdefault((site.rules, *nodes, site.outcome, reason), []).append(site)
+        found.setdefault((site.rules, *nodes, site.outcome, unnamed_reason(site)), []).append(site)
     return list(found.values())
+
+
+def unnamed_reason(site: Site) -> str:
+    """The reason of a site without the name of the tensor that differs most, so that equal reasons are equal."""
+    worst = site.proof.worst if site.proof is not None else None
+    return without_names(site.reason.replace(repr(worst.name), "''")) if worst is not None else site.reason
 
 
 def reasons(sites: Sequence[Site]) -> Items:

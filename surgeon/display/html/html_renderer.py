@@ -44,7 +44,10 @@ class HtmlRenderer:
 
     def document(self, document: Document) -> Markup:
         """A document: its subject and its summary, then its details."""
-        return self.blocks((Facts((*document.subject, *document.summary), most=1000), *document.details))
+        head = element("p", element("b", text(document.headline))) if document.headline else ""
+        done = (element("p", text(line), class_="done") for line in document.done)
+        summary = Facts((*document.subject, *document.summary), most=1000)
+        return concat((head, *done, self.block(summary), self.blocks(document.details)))
 
     def blocks(self, blocks: Sequence[Block]) -> Markup:
         """Several blocks in order."""
@@ -88,7 +91,7 @@ class HtmlRenderer:
 
     def _facts(self, block: Facts) -> Markup:
         rows, left = first_entries((row for row in block.rows if row[1]), self._room(block.most))
-        cells = [(element("dt", label) if label else "", element("dd", text(words))) for label, words in rows]
+        cells = [(element("dt", text(label)) if label else "", element("dd", text(words))) for label, words in rows]
         return element("dl", (*cells, element("dd", rest_text(left, block)) if left else "")) if rows else Markup("")
 
     def _table(self, block: Table) -> Markup:
@@ -139,8 +142,8 @@ class HtmlRenderer:
 
 
 def text(words: Text) -> Markup:
-    """Text with its roles."""
-    return concat(_span(part, role) for part, role in spans(words))
+    """Text with its roles; advice on the command line is left out."""
+    return concat(_span(part, role) for part, role in spans(words) if role != "shell")
 
 
 def _span(words: str, role: str) -> Markup:

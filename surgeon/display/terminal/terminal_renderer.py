@@ -1,7 +1,8 @@
 """Renders blocks on a terminal: details, then the summary, so that the answer is where the prompt returns."""
 
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, TextIO
 
@@ -19,6 +20,7 @@ from surgeon.display.blocks import (
     Text,
     first_entries,
     first_items,
+    plain_text,
     rest_text,
     spans,
 )
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rich.text import Text as RichText
 
 LABEL = 9  # columns of a label, at least
-SIGNS = {"→": "->", "×": "x"}
+SIGNS = {"→": "->", "×": "x", "·": "|"}
 STYLES = {
     "strong": "bold",
     "help": "green",
@@ -76,13 +78,40 @@ class TerminalRenderer:
 
     def document(self, document: Document) -> None:
         """Print a document."""
+        if document.headline:
+            self._folded(document)
+            return
         blocks = (*document.details, Facts(document.summary, most=len(document.summary)))
-        labels = (label for block in blocks if isinstance(block, Facts) for label, words in block.rows if words)
-        self._label = max([LABEL, *(len(label) + 2 for label in labels)])
+        self._label = _label_width(blocks)
         self.blocks(document.details)
         if self._last is not None and not isinstance(self._last, Facts) and document.summary:
             self._console.print()
         self.blocks(blocks[-1:])
+
+    def _folded(self, document: Document) -> None:
+        """Print a document with a headline: the details if all is asked for, then the summary."""
+        if self._verbose:
+            self.blocks(document.details)
+            if self._last is not None:
+                self._console.print()
+        self._hanging(self._pieces(document.headline), 0)
+        for line in document.done:
+            self._hanging([("  ", ""), *self._pieces(line)], 2)
+        for label, words in document.summary:
+            shown = list(self._pieces(words))
+            if any(piece for piece, _ in shown):
+                named = [(piece, style or "bold") for piece, style in self._pieces(label)]
+                width = sum(len(piece) for piece, _ in named)
+                space = " " * (LABEL - width) if width < LABEL else "  "
+                self._hanging([*named, (space, ""), *shown], LABEL)
+
+    def _hanging(self, pieces: Sequence[tuple[str, str]], indent: int) -> None:
+        """Print a line; on a terminal it is wrapped, and its further lines are indented."""
+        text = self._assembled(pieces)
+        parts = _line_parts(text.plain, self._console.width, indent) if self._console.is_terminal else [(0, len(text))]
+        for start, end in parts:
+            space = self._assembled([(" " * indent if start else "", "")])
+            self._console.print(space + text[start:end], soft_wrap=True)
 
     def blocks(self, blocks: Sequence[Block], indent: int = 0) -> None:
         """Print several blocks in order."""
@@ -139,10 +168,11 @@ class TerminalRenderer:
 
     def _facts(self, block: Facts, indent: int) -> None:
         rows, left = first_entries([row for row in block.rows if row[1]], self._room(block.most))
+        width = max(self._label, _label_width([block]))
         for label, words in rows:
-            self._print(" " * indent, (f"{label:<{self._label}}", "bold"), *self._pieces(words))
+            self._print(" " * indent, (f"{plain_text(label):<{width}}", "bold"), *self._pieces(words))
         if left:
-            self._print(" " * (indent + self._label), rest_text(left, block))
+            self._print(" " * (indent + width), rest_text(left, block))
 
     def _table(self, block: Table) -> None:
         from rich.table import Table as RichTable
@@ -179,14 +209,48 @@ class TerminalRenderer:
         self._console.print(RichText.assemble(*pieces), soft_wrap=True)
 
     def _rich(self, words: "Text | Number") -> "RichText":
+        return self._assembled(self._pieces(words.text if isinstance(words, Number) else words))
+
+    def _assembled(self, pieces: Iterable[tuple[str, str]]) -> "RichText":
         from rich.text import Text as RichText
 
-        text = words.text if isinstance(words, Number) else words
-        return RichText.assemble(*((sanitise(piece), style) for piece, style in self._pieces(text)))
+        return RichText.assemble(*((sanitise(piece), style) for piece, style in pieces))
 
     def _pieces(self, words: Text, style: str = "") -> list[tuple[str, str]]:
         """The pieces of a text with their styles."""
-        return [(SIGNS[piece] if role == "sign" else piece, style or _style(role)) for piece, role in spans(words)]
+        return [
+            (self._sign(piece) if role == "sign" else piece, style or _style(role))
+            for piece, role in spans(words)
+            if role != "shell" or not self._verbose
+        ]
+
+    def _sign(self, sign: str) -> str:
+        """A symbol, in ASCII if the encoding of the stream lacks it."""
+        try:
+            sign.encode(self._console.encoding)
+        except UnicodeEncodeError:
+            return SIGNS[sign]
+        return sign
+
+
+def _line_parts(text: str, width: int, indent: int) -> list[tuple[int, int]]:
+    """Where a line is broken, at spaces; a longer word stays whole.  indent: columns in front of all but the first."""
+    from rich.cells import cell_len
+
+    parts, start, end = list[tuple[int, int]](), 0, 0
+    for word in re.finditer(r"\S+", text):
+        room = width - (indent if parts else 0)
+        if end and cell_len(text[start : word.end()]) > room and text[start:end].strip():
+            parts.append((start, end))
+            start = word.start()
+        end = word.end()
+    return [*parts, (start, end)]
+
+
+def _label_width(blocks: Iterable[Block]) -> int:
+    """The columns of the labels of facts."""
+    labels = (label for block in blocks if isinstance(block, Facts) for label, words in block.rows if words)
+    return max([LABEL, *(len(plain_text(label)) + 2 for label in labels)])
 
 
 def _style(role: str) -> str:

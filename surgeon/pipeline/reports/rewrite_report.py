@@ -68,6 +68,8 @@ class RewriteReport(Report):
 
     Only a recipe continues with such patterns, because it may also be meant for other models.
     """
+    cleanup: frozenset[str] = frozenset()
+    """Rules among those that ran that only prepare the model for others; a summary counts their sites as one."""
     dims: dict[str, int] = field(default_factory=dict)
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
     runtime: str = ""

@@ -161,6 +161,7 @@ class RuleTransform:
         run, report, asked = found.run, self.rule_set.report, self.rule_set
         everything = found.first | self.selection
         report.selection = {name: tuple(rule.name for rule in rules) for name, rules in everything.items()}
+        report.cleanup = frozenset(rule.name for rules in everything.values() for rule in rules if rule.is_cleanup)
         report.unused, report.dims = found.unused, dict(checks.options.dims)
         report.nodes_before, report.constants = found.nodes, (found.constants, found.constants)
         claims = RuleClaims(run, report, checks, confirm=partial(confirm_counts, report, asked.expect))

@@ -75,7 +75,7 @@ def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailu
     node = state.producers.get(name)
     domain, op = split_op(node.op) if node is not None else ("", "")
     if node is None or op != operation.op:
-        return MatchFailure("op", wanted, what, seen, at=node.label if node else "")
+        return MatchFailure("op", wanted, what, seen, at=_producer_label(state, name))
     message = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
     return MatchFailure(
         "domain", wanted, what, seen=seen, message=message, change=suggest_domain(node, operation.domain), at=node.label
@@ -83,15 +83,20 @@ def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailu
 
 
 def other_output(state: MatchState, operation: NodePattern, position: int, name: str) -> MatchFailure:
-    return MatchFailure(
-        "operand", f"output {position} of {qualified_op(operation)}", *describe_tensor_parts(state, name)
-    )
+    wanted = f"output {position} of {qualified_op(operation)}"
+    return MatchFailure("operand", wanted, *describe_tensor_parts(state, name), at=_producer_label(state, name))
 
 
 def no_form(state: MatchState, value: AnyOf, name: str) -> MatchFailure:
     """A tensor has the op of none of several forms."""
-    label = value_label(value)
-    return MatchFailure("op", label, *describe_tensor_parts(state, name), where=value.where, op=label)
+    label, at = value_label(value), _producer_label(state, name)
+    return MatchFailure("op", label, *describe_tensor_parts(state, name), where=value.where, op=label, at=at)
+
+
+def _producer_label(state: MatchState, name: str) -> str:
+    """The label of a tensor's producer; empty for an input or an initializer."""
+    node = state.producers.get(name)
+    return "" if node is None else node.label
 
 
 def _of(node: Node, kind: FailureKind, wanted: str, found: str, message: str = "", change: str = "") -> MatchFailure:
