@@ -32,7 +32,7 @@ TOLERANCES: dict[str, tuple[float, float]] = {
 }
 EXACT = (0.0, 0.0)  # integers, booleans, strings
 _MANY = 16  # elements of a part of which not all are small by chance
-MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
+_MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def compare(
     a, b = _wide(original), _wide(rewritten)
     finite, why = np.isfinite(a), None
     if not (finite.all() and np.isfinite(b).all()):
-        why = _non_finite_mismatch(a, b)
-        a, b = np.where(finite, a, 0), np.where(finite, b, 0)
+        why = non_finite_mismatch(a, b)
+        a, b = only(a, finite), only(b, finite)
     magnitude = np.abs(a)
     largest = float(magnitude.max(initial=0.0))
     scale = largest if math.isfinite(largest) else max_magnitude(magnitude)  # a complex one may overflow
@@ -119,10 +119,7 @@ def compare(
     with np.errstate(over="ignore"):
         gap = np.abs(a - b)
     max_abs = float(gap.max(initial=0.0))
-    max_rel = 0.0
-    if max_abs:
-        meaningful = magnitude > MEANINGFUL * scale
-        max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
+    max_rel = max_relative(gap, magnitude, scale) if max_abs else 0.0
     ok = max_abs <= allowed
     if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:
         scales = scale_per_slice(magnitude)
@@ -171,7 +168,23 @@ def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str | None:
     return None
 
 
-def _non_finite_mismatch(a: np.ndarray, b: np.ndarray) -> str | None:
+def only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The chosen elements, and 0 for the others."""
+    return array if chosen.all() else np.where(chosen, array, 0)
+
+
+def is_meaningful(magnitude: np.ndarray, scale: float) -> np.ndarray:
+    """Which elements count in errors relative to themselves: those that are not small beside the largest."""
+    return np.asarray(magnitude >= _MEANINGFUL * scale)
+
+
+def max_relative(gap: np.ndarray, magnitude: np.ndarray, scale: float) -> float:
+    """The largest gap / magnitude over meaningful elements but zeros."""
+    counted = is_meaningful(magnitude, scale) & (magnitude > 0)
+    return float(np.divide(gap, magnitude, out=np.zeros_like(gap), where=counted).max(initial=0.0))
+
+
+def non_finite_mismatch(a: np.ndarray, b: np.ndarray) -> str | None:
     """Where NaN or infinity (by sign) differ, in words; None for nowhere."""
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     if (count := int(np.count_nonzero(nan_a != nan_b))) > 0:

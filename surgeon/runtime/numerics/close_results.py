@@ -14,6 +14,8 @@ from surgeon.runtime.numerics.array_comparison import (
     dtype_name,
     max_abs_difference,
     mismatch_reason,
+    non_finite_mismatch,
+    only,
 )
 from surgeon.runtime.numerics.float_judge import HIDING, deviation
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
@@ -40,7 +42,7 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
     a, b = widen_narrow_float(original).ravel(), widen_narrow_float(rewritten).ravel()
     with np.errstate(all="ignore"):
         finite = np.isfinite(a)
-        magnitude = np.abs(a) if finite.all() else np.where(finite, np.abs(a), 0)
+        magnitude = np.abs(only(a, finite))
         scale = float(magnitude.max(initial=0.0))
         may_err = not (asked.shared_error or asked.is_own)
         may_hide = may_err and bool(np.any(kernel_error(asked) > HIDING * scale))
@@ -49,7 +51,7 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
             return equal
         if a.dtype.kind == "c" or not _same_kinds(a, b, finite, asked.signed_zeros):
             return None
-        gap = np.abs(a - b) if finite.all() else np.where(finite, np.abs(a - b), 0)
+        gap = np.abs(only(a, finite) - only(b, finite))
         if not asked.is_own and gap.max(initial=0.0) > COUNTED and np.array_equal(magnitude, np.round(magnitude)):
             return None  # they may be counts, which nothing rounds
         limit = allowed_rounding(MagnitudeClasses(magnitude.astype(np.float64), finite), asked).size
@@ -74,7 +76,7 @@ def _same_bits(original: np.ndarray, rewritten: np.ndarray) -> bool:
 
 def _same_kinds(a: np.ndarray, b: np.ndarray, finite: np.ndarray, has_signs: bool) -> bool:
     """Whether NaN, infinity by sign and, if they count, zeros by sign are in the same places."""
-    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    if not (finite.all() and np.isfinite(b).all()) and non_finite_mismatch(a, b) is not None:
         return False
     zero = (a == 0) & (b == 0) if has_signs else np.zeros(0, np.bool_)
     return not np.any(zero) or np.array_equal(np.signbit(a[zero]), np.signbit(b[zero]))

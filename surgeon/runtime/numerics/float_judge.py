@@ -13,7 +13,7 @@ from surgeon.runtime.numerics.allowances import (
     measured_allowances,
     rounding_by_class,
 )
-from surgeon.runtime.numerics.array_comparison import MEANINGFUL, name_of_dtype
+from surgeon.runtime.numerics.array_comparison import is_meaningful, max_relative, name_of_dtype, only
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
@@ -55,7 +55,7 @@ class FloatJudge:
         self.kind_a, self.kind_b = _kinds(self.a), _kinds(self.b)
         self.kind = _kinds(round_to_dtype(self.right, self.dtype))  # the reference's, as the output's dtype holds it
         finite = self.kind == _FINITE
-        self.magnitude = np.abs(_only(self.right, finite))
+        self.magnitude = np.abs(only(self.right, finite))
         self.classes = MagnitudeClasses(self.magnitude.astype(np.float64, copy=False), finite)
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
@@ -163,7 +163,7 @@ class FloatJudge:
 
     def _gap(self, result: np.ndarray, both: np.ndarray) -> np.ndarray:
         """Return |result - reference| where both are finite, else 0."""
-        return np.asarray(np.abs(_only(result, both) - _only(self.right, both)))
+        return np.asarray(np.abs(only(result, both) - only(self.right, both)))
 
     def _unlike(self) -> np.ndarray:
         """Where NaN, infinity or a finite number is not what it should be."""
@@ -275,15 +275,9 @@ class FloatJudge:
 
 def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviation:
     """The largest of these distances in all three measures, from numbers of these magnitudes."""
-    meaningful = magnitude >= MEANINGFUL * magnitude.max(initial=0.0)
-    relative = float((gap / magnitude).max(initial=0.0, where=meaningful & (magnitude > 0)))
-    ulps = float((gap / spacing(magnitude, dtype)).max(initial=0.0, where=meaningful))
-    return Deviation(float(gap.max(initial=0.0)), relative, ulps)
-
-
-def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The chosen elements, and 0 for the others."""
-    return array if chosen.all() else np.where(chosen, array, 0)
+    scale = magnitude.max(initial=0.0)
+    ulps = float((gap / spacing(magnitude, dtype)).max(initial=0.0, where=is_meaningful(magnitude, scale)))
+    return Deviation(float(gap.max(initial=0.0)), max_relative(gap, magnitude, scale), ulps)
 
 
 def _ratio(gap: float, allowed: float) -> float:
