@@ -16,8 +16,9 @@ from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.proof.site import worker_proofs
+from surgeon.runtime.inputs import float_fills
+from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.inputs.input_generator import InputGenerator
-from surgeon.runtime.inputs.input_spec import ValueKind
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.command_line import run
 
@@ -198,8 +199,11 @@ def test_a_model_carries_its_assumptions():
 # Inputs
 
 
-@pytest.mark.parametrize("values", list(ValueKind))
-def test_generated_inputs_obey(values):
+FILLS = [item for item in vars(float_fills).values() if isinstance(item, Fill)]
+
+
+@pytest.mark.parametrize("fill", FILLS, ids=lambda fill: fill.name)
+def test_generated_inputs_obey(fill):
     model = parse(
         "(float[n, 4] x, int64[n, s] ids, int64[n, s] attention_mask, float[n, 4] free)"
         " => (float[n, 4] y, int64[n, s] z, int64[n, s] w, float[n, 4] v) {"
@@ -209,10 +213,10 @@ def test_generated_inputs_obey(values):
     declare(model, [f"{name}: {text}" for name, text in words.items()])
     plan = InputGenerator(model)
     for seed in range(6):
-        feeds = plan.generate(seed, {"n": 3, "s": 7}, values)
+        feeds = plan.generate(seed, {"n": 3, "s": 7}, dict.fromkeys(("x", "free"), fill))
         for name, text in words.items():
             assert Assumption.parse(text).violation(feeds[name]) is None, name
-    if values is ValueKind.USUAL:
+    if fill is float_fills.USUAL:
         assert feeds["free"].min() < -0.5
 
 

@@ -15,8 +15,8 @@ from surgeon.edits import Edit, ModelDraft
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model import trial_generator
-from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, DistinguishingInputs
+from surgeon.proof.model import model_region
+from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs
 from surgeon.proof.model.model_check import ModelCheck
 from surgeon.testing import parse
 
@@ -162,7 +162,7 @@ def test_numbers_that_decide_are_met(name: str) -> None:
     assert surgeon.compare(one, other).outcome is Outcome.FAILED
     same = surgeon.compare(one, one)
     assert same.outcome is not Outcome.FAILED
-    assert MET in same.kinds
+    assert "numbers that decide" in same.kinds
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_all_rows_of_a_table_that_differs_are_looked_up() -> None:
     assert surgeon.compare(table(), table(other=4321)).outcome is Outcome.FAILED
     fixed = "int64[2, 100] ids"
     assert surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed)).outcome is Outcome.FAILED
-    assert LOOKED_UP not in surgeon.compare(table(), table()).kinds
+    assert "all rows of tables" not in surgeon.compare(table(), table()).kinds
 
 
 def test_rows_that_were_not_looked_up_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_rows_that_were_not_looked_up_are_reported(monkeypatch: pytest.MonkeyPat
     message = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
     assert (found.outcome, found.reason) == (Outcome.UNPROVED, message)
-    monkeypatch.setattr(trial_generator, "_MAX_HELD_BYTES", 1 << 10)
+    monkeypatch.setattr(model_region, "MAX_HELD_BYTES", 1 << 10)
     assert surgeon.compare(table(), table(other=4321)).reason == message
 
 

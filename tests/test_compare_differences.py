@@ -10,7 +10,7 @@ from surgeon.analysis.decisions.joint_inputs import has_exact_joint_decision
 from surgeon.edits import Insert
 from surgeon.ir.index import Index
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
+from surgeon.proof.model.comparison_tally import BEYOND_ORIGINAL
 from surgeon.testing import parse
 from tests.command_line import run
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
-from surgeon.runtime.inputs.input_spec import OVERFLOWING
+from surgeon.runtime.inputs import float_fills as fills
+from surgeon.runtime.inputs.fill import Fill
+from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.input_perturbation import perturb_by_ulp
 from surgeon.runtime.numerics.sensitivity import difference
@@ -59,11 +60,18 @@ NORM = """m = ReduceMean(x, axes) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q
 FUSED = "y = LayerNormalization<axis = -1, epsilon = 0.00001>(x, w, b)"
 
 
-def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
+FILLS = (
+    *(item for item in vars(fills).values() if isinstance(item, Fill)),
+    *(fills.offset(sign, is_small=is_small) for sign in (1, -1) for is_small in (False, True)),
+    *(fills.row_magnitudes(fills.THIRD), fills.magnitudes(fills.THIRD, 0), fills.ordered(0)),
+)
+
+
+def run_norms(fill: Fill, seed: int, fused: str = FUSED) -> TensorError:
     """Judge a fused LayerNormalization against the decomposed one, in ONNX Runtime."""
     original, rewritten = model(NORM, "float"), model(fused, "float")
     plan = InputGenerator(original)
-    feeds = plan.generate(seed, {}, values)
+    feeds = plan.generate(seed, {}, dict.fromkeys(plan.edged, fill))
     with (
         OrtSession(original) as one,
         OrtSession(rewritten) as two,
@@ -71,25 +79,25 @@ def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
         SensitivityProbe(original, {}, (), lambda: three, one.run, plan.edged) as moves,
     ):
         right, answer = three.run(feeds)["y"], one.run(feeds)["y"]
-        asked = JudgeSettings(answer.dtype, overflowing=values in OVERFLOWING)
+        asked = JudgeSettings(answer.dtype, overflowing=fill.may_overflow)
         ask = partial(judge_tensor, "y", answer, two.run(feeds)["y"], right, asked=asked)
         return moves.judge(ask, "y", right, answer.dtype, feeds)
 
 
-@pytest.mark.parametrize("values", ValueKind)
+@pytest.mark.parametrize("fill", FILLS, ids=lambda fill: fill.name)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_right_norm_passes_on_all_values(values: ValueKind, seed: int) -> None:
+def test_a_right_norm_passes_on_all_values(fill: Fill, seed: int) -> None:
     """A mean of 1e4, constant rows, squares that overflow, NaN in some rows: nothing of it is the rewrite's fault."""
-    error = run_norms(values, seed)
+    error = run_norms(fill, seed)
     assert error.ok, error.why
 
 
 def test_a_mean_of_ten_thousand_needs_what_the_reference_moves_by() -> None:
     """The tolerance alone would fail a right norm, and what is allowed still finds a wrong one."""
-    error = run_norms(ValueKind.OFFSET, 0)
+    error = run_norms(fills.offset(1, is_small=False), 0)
     assert error.rewritten.max_abs > 1e-6 + 2e-5 * error.scale
     assert error.is_informative
-    wrong = run_norms(ValueKind.OFFSET, 0, FUSED.replace("0.00001", "0.1"))
+    wrong = run_norms(fills.offset(1, is_small=False), 0, FUSED.replace("0.00001", "0.1"))
     assert wrong.why.startswith("differs from the float64 reference by ")
 
 

@@ -16,6 +16,7 @@ from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site import both_sides, prove_region, site_prover
 from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.inputs.role_fills import TRAILING_MASK, USUAL
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
@@ -251,8 +252,8 @@ def test_masks_are_padded_from_either_side():
     text = """(float[n, t] x, int64[n, t] attention_mask) => (float[n, t] y) <float one = {1.0}, float low = {-10000.0}>
         { c = Cast<to = 1>(attention_mask) d = Sub(one, c) e = Mul(d, low) y = Add(x, e) }"""
     plan = InputGenerator(parse(text))
-    for seed, first in ((0, 1), (1, 0)):
-        mask = plan.generate(seed, {"n": 16, "t": 6})["attention_mask"]
+    for fill, first in ((USUAL, 1), (TRAILING_MASK, 0)):
+        mask = plan.generate(0, {"n": 16, "t": 6}, {"attention_mask": fill})["attention_mask"]
         assert set(mask.ravel()) == {0, 1}
         assert mask.any(axis=-1).all()
         assert {bool((np.diff(row) <= 0).all()) for row in mask if not row.all()} == {first == 1}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.strategies.models import MODEL_STRATEGIES
 from surgeon.proof.strategies.site_strategies import SITE_STRATEGIES
 from surgeon.proof.strategies.strategy import LEAST_WORK, STRATEGIES, InputCase, Strategy, cases, strategy
 from surgeon.runtime.inputs import float_fills
@@ -71,14 +72,18 @@ def test_a_name_names_one_strategy():
         del STRATEGIES["twice"]
 
 
+LISTED = (*SITE_STRATEGIES, *(item for item in MODEL_STRATEGIES if item not in SITE_STRATEGIES))
 PAGE = ROOT / "docs" / "proofs.md"
 TABLE = re.compile(r"(?<=<!-- strategies -->\n).*?(?=<!-- end of strategies -->)", re.DOTALL)
 
 
 def table() -> str:
     """The strategies, each with the mistake that it finds, as a table of the page."""
-    lines = ["", "| strategy | finds |", "|---|---|"]
-    lines += [f"| {item.name} | {item.because} |" for item in SITE_STRATEGIES]
+    lines = ["", "| strategy | finds | in sites | in models |", "|---|---|---|---|"]
+    for item in LISTED:
+        site = "fails" if item in SITE_STRATEGIES else ""
+        whole = ("is reported" if item.informs else "fails") if item in MODEL_STRATEGIES else ""
+        lines.append(f"| {item.name} | {item.because} | {site} | {whole} |")
     return "\n".join([*lines, "", ""])
 
 
@@ -88,7 +93,7 @@ def test_the_page_has_the_table_of_strategies():
 
 
 def test_each_strategy_says_in_one_sentence_which_mistake_it_finds():
-    for item in SITE_STRATEGIES:
+    for item in LISTED:
         assert not item.because.endswith("."), item.name
         assert ". " not in item.because, item.name
 

@@ -1,16 +1,21 @@
 """Values of wide range and of both signs: what the tails of an activation hide, and what is not held against it."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
 from surgeon.proof.check_result import Outcome
-from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
+from surgeon.runtime.inputs import float_fills as floats
+from surgeon.runtime.inputs import role_fills as roles
+from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from tests import sampling
 from tests.test_inputs import TABLE
 from tests.test_model_check import body, check, read
 
+USUALS = (roles.USUAL, roles.SAMPLED, roles.NOT_NEGATIVE, roles.CALM)
 SEEDS = sampling.chosen(lambda: range(2), lambda: range(4))
 
 
@@ -71,7 +76,7 @@ def test_a_model_that_refuses_negatives_gets_none() -> None:
         session.run({"x": np.array([0, -1, 2])})
     result = check(model, model)
     assert result.outcome is Outcome.PROVED
-    assert result.runs == 2
+    assert result.runs == 3
     assert result.reason.startswith("A set of inputs of wide range is left out: the original refuses it (")
 
 
@@ -111,11 +116,11 @@ def test_wide_values_that_the_original_does_not_stand_are_left_out() -> None:
 @pytest.mark.parametrize("kind", ["float", "float16", "double", "bfloat16"])
 @pytest.mark.parametrize("seed", range(3))
 def test_wide_values_hold_both_tails_and_zero(kind: str, seed: int) -> None:
-    """Sixteen elements are enough for all of it; large ones are larger still, and positive ones positive."""
-    plan = InputGenerator(read(f"g ({kind}[4, 4] x) => ({kind}[4, 4] y) {{ y = Relu(x) }}"))
+    """Large ones are larger still, in tensors of two elements too, and positive ones positive."""
+    plan = InputGenerator(read(f"g ({kind}[8, 16] x) => ({kind}[8, 16] y) {{ y = Relu(x) }}"))
     wide, large, positive = (
-        plan.generate(seed, {}, values)["x"].astype(np.float64)
-        for values in (ValueKind.WIDE, ValueKind.LARGE, ValueKind.WIDE_POSITIVE)
+        plan.generate(seed, {}, {"x": fill})["x"].astype(np.float64)
+        for fill in (floats.WIDE, floats.LARGE, floats.positive(floats.WIDE))
     )
     assert wide.min() < -6
     assert wide.max() > 6
@@ -156,9 +161,9 @@ def test_what_an_index_or_a_size_depends_on_stays_usual(use: str, free: bool) ->
         g (float[1] x) => (float[k] y) <float[1] t = {{1}}, int64[1] one = {{1}}> {{ {use} }}
         <domain: "l", opset_import: ["" : 17]> look (w, i) => (o) {{ k = Cast<to = 7>(i) o = Gather(w, k) }}"""
     plan = InputGenerator(parser.parse_model(text))
-    usual, wide = plan.generate(0, {})["x"], plan.generate(0, {}, ValueKind.WIDE)["x"]
-    assert plan.widens == free
-    assert np.array_equal(usual, wide) != free
+    (want,) = plan.wants
+    assert want.takes_wide_values == free
+    assert (plan.edged == {"x"}) == free
 
 
 def test_inputs_of_a_proof_leave_their_roles() -> None:
@@ -170,7 +175,9 @@ def test_inputs_of_a_proof_leave_their_roles() -> None:
     )
     plan = InputGenerator(model, names=False)
     sizes = dict.fromkeys(plan.free, 5)
-    made = [plan.generate(seed, sizes, ValueKind.OUT_OF_ROLE) for seed in range(12)]
+    names = [want.name for want in plan.wants if want.may_ignore_role]
+    ways = [roles.any_number(way) for way in ("few", "many", "not negative")]
+    made = [plan.generate(seed, sizes, dict.fromkeys(names, fill)) for seed in range(4) for fill in ways]
     assert min(feeds["ids"].min() for feeds in made) < 0
     assert max(feeds["ids"].max() for feeds in made) > 100
     assert {int(np.sign(feeds["until"][0])) for feeds in made} == {-1, 1}
@@ -187,22 +194,23 @@ def test_integers_of_a_role_are_never_negative() -> None:
     )
     plan = InputGenerator(model)
     sizes = plan.size_sets({})[0]
-    for seed in SEEDS:
-        for values in ValueKind:
-            feeds = plan.generate(seed, sizes, values)
-            backwards = {"ids"} if values is ValueKind.BACKWARDS else set()
-            assert min(feeds[name].min() for name in feeds.keys() - {"sums"} - backwards) >= 0
-            assert feeds["ids"].min() >= -7
-            assert feeds["ids"].max() < 7
-            signs = {int(sign) for sign in np.sign(feeds["sums"]).ravel()}
-            assert (-1 in signs) == (values not in (ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.BENIGN))
+    wide = {want.name: roles.WIDE_INTEGERS for want in plan.wants if want.takes_wide_values}
+    assert wide.keys() == {"sums"}
+    for seed, (fills, usual) in product(SEEDS, ((wide, roles.USUAL), *(({}, usual) for usual in USUALS))):
+        feeds = plan.generate(seed, sizes, fills, usual)
+        assert min(feeds[name].min() for name in feeds.keys() - {"sums"}) >= 0
+        assert feeds["ids"].max() < 7
+        signs = {int(sign) for sign in np.sign(feeds["sums"]).ravel()}
+        assert (-1 in signs) == (usual not in (roles.NOT_NEGATIVE, roles.CALM))
+    assert plan.generate(0, sizes, {"ids": roles.BACKWARDS})["ids"].min() == -7
 
 
 def test_a_divisor_is_never_zero() -> None:
     """ONNX Runtime refuses to divide integers by zero: what divides must not bring every set to fall."""
     model = read("g (int32[64] x, int32[64] z) => (int32[64] y) { y = Div(x, z) }")
-    for values in ValueKind:
-        feeds = InputGenerator(model).generate(0, {}, values)
+    spread = (roles.WIDE_INTEGERS, roles.BEYOND_HALF, roles.EQUAL_INTEGERS, roles.mixed_integers(can_sum=True))
+    for fill in (*USUALS, *spread):
+        feeds = InputGenerator(model).generate(0, {}, usual=fill)
         assert (feeds["z"] != 0).all()
         with OrtSession(model) as session:
             session.run(feeds)

@@ -66,9 +66,9 @@ def require_pattern_or_search(
 def _require_edges(who: str, kinds: Iterable[str]) -> None:
     """Raise RuleError for unknown kinds of inputs."""
     # Few rules differ, and a rewrite without a check makes no inputs.
-    from surgeon.runtime.inputs.input_spec import DECLARABLE
+    from surgeon.runtime.inputs.fill import DECLARABLE
 
-    known = sorted(kind.name.lower() for kind in DECLARABLE)
+    known = sorted(DECLARABLE)
     for kind in kinds:
         if kind not in known:
             raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")

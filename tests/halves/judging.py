@@ -14,7 +14,8 @@ import onnxruntime as ort
 from surgeon.file.model import Model
 from surgeon.precision.writing.type_check import type_errors
 from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
-from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.inputs.role_fills import CALM, SAMPLED, mask
 
 NEAR = 0.02
 ORDER = ("right", "crashed", "refused by ONNX Runtime", "off by more", "refused by onnx.checker", "ill typed")
@@ -90,12 +91,11 @@ def fed(source: Path) -> Iterator[dict[str, np.ndarray]]:
             plan = InputGenerator(model.skeleton)
         except InputsUnknown:
             return
-    for values in (
-        ValueKind.MASK_GAPS,
-        ValueKind.BENIGN,
-    ):  # masks that hide no row whole, of which nobody reads the answer
+    # Masks that hide no row whole, of which nobody reads the answer.
+    gaps = {want.name: mask("gaps") for want in plan.wants if want.kind == "mask"}
+    for fills, usual in ((gaps, SAMPLED), ({}, CALM)):
         for sizes in candidate_sizes(source, plan, {}):
-            yield plan.generate(0, sizes, values)
+            yield plan.generate(0, sizes, fills, usual)
 
 
 def opened(path: Path) -> Any:

@@ -9,8 +9,7 @@ import numpy as np
 import onnx
 
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceResult
-from surgeon.runtime.inputs.input_generator import ValueKind
-from surgeon.runtime.inputs.input_spec import OVERFLOWING
+from surgeon.runtime.inputs.fill import Fill
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
 from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor, worst_error
@@ -24,13 +23,13 @@ Feeds = dict[str, np.ndarray]
 def compare_outputs(
     model: onnx.ModelProto,
     rewritten: onnx.ModelProto,
-    inputs: Iterable[tuple[ValueKind, Feeds]],
+    inputs: Iterable[tuple[Fill, Feeds]],
     custom_ops: Sequence[str | Path] = (),
     slack: float = 0.0,
     *,
     by_definition: bool = False,
 ) -> InstanceResult:
-    """Compare the outputs of both models on inputs, each with its value kind; skip inputs that the first model refuses.
+    """Compare the outputs of both models on inputs, each with its fill; skip inputs that the first model refuses.
 
     custom_ops: libraries and Python files that implement ops.  slack: the intended difference, absolute and relative to
     the scale of an output.  by_definition: run the second model with onnx's ReferenceEvaluator.
@@ -67,10 +66,10 @@ class _ModelPair:
         self.reference: Float64Reference | None = None
         self.errors: list[TensorError] = []
 
-    def run(self, inputs: Iterable[tuple[ValueKind, Feeds]]) -> InstanceResult:
+    def run(self, inputs: Iterable[tuple[Fill, Feeds]]) -> InstanceResult:
         """Compare on all inputs, up to the first wrong output."""
         refusal: SessionError | None = None
-        for values, feeds in inputs:
+        for fill, feeds in inputs:
             try:
                 before = self.first.run(feeds)
             except SessionError as refused:
@@ -81,7 +80,7 @@ class _ModelPair:
             except SessionError as refused:
                 return _refused(refused)
             for name, answer in before.items():
-                error = self._judge(name, answer, after[name], feeds=feeds, values=values)
+                error = self._judge(name, answer, after[name], feeds=feeds, fill=fill)
                 self.errors.append(error)
                 if not error.ok:
                     return InstanceResult(InstanceOutcome.FAILED, f"'{name}' {error.why}", error)
@@ -99,11 +98,10 @@ class _ModelPair:
             self.reference.__exit__(None, None, None)
 
     def _judge(
-        self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, values: ValueKind
+        self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, fill: Fill
     ) -> TensorError:
         """Compare an output with the original; if it is out of tolerance, compare both with the float64 result."""
-        is_large = values in OVERFLOWING
-        asked = JudgeSettings(original.dtype, intended_error=self.slack, overflowing=is_large)
+        asked = JudgeSettings(original.dtype, intended_error=self.slack, overflowing=fill.may_overflow)
         settled = partial(judge_tensor, name, original, rewritten, asked=asked)
         error = settled(None, 0.0)
         if error.ok:

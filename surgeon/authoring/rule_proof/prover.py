@@ -37,7 +37,8 @@ from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import find
 from surgeon.rules.rule import Rule, RulePlan
 from surgeon.runtime.implementations.implementation import traits_of_files
-from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind, generate_inputs
+from surgeon.runtime.inputs.input_generator import InputsUnknown, generate_inputs
+from surgeon.runtime.inputs.role_fills import USUAL
 from surgeon.text import join_first
 
 SEARCHED_RANKS = (4, 3, 2)
@@ -60,7 +61,7 @@ def compare_zero_size(
         feeds = generate_inputs(model, seed=0, dims={})
     except InputsUnknown as unknown:
         return InstanceResult(InstanceOutcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
-    inputs = [(ValueKind.USUAL, feeds)]
+    inputs = [(USUAL, feeds)]
     found = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack)
     if found.outcome is InstanceOutcome.FAILED and found.error is None:  # it does not run
         defined = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack, by_definition=True)

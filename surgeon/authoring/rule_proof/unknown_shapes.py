@@ -12,11 +12,13 @@ from surgeon.authoring.rule_proof.pattern_arguments import SIZES
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceResult
 from surgeon.errors import SurgeonError
 from surgeon.rules.rule import Rule
-from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
+from surgeon.runtime.inputs.fill import Fill
+from surgeon.runtime.inputs.float_fills import NON_FINITE, USUAL, WIDE, ZEROS
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 
 # Sizes of the symbols: all different at first, so that mixed-up dims show.
 _SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))
-_KINDS = (ValueKind.USUAL, ValueKind.WIDE, ValueKind.ZEROS, ValueKind.NON_FINITE)
+_FILLS = (USUAL, WIDE, ZEROS, NON_FINITE)
 
 
 def prove_without_shapes(
@@ -34,7 +36,7 @@ def prove_without_shapes(
     except SurgeonError as error:
         return InstanceResult(InstanceOutcome.FAILED, f"where no shapes are stated, {error}")
     try:
-        inputs = [(values, feeds) for values, feeds in _inputs(model) if values.name.lower() not in rule.differs]
+        inputs = [(fill, feeds) for fill, feeds in _inputs(model) if {*rule.differs}.isdisjoint(fill.kinds)]
     except InputsUnknown as unknown:
         return InstanceResult(
             InstanceOutcome.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}"
@@ -45,12 +47,13 @@ def prove_without_shapes(
     return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
 
 
-def _inputs(model: onnx.ModelProto) -> Iterator[tuple[ValueKind, Feeds]]:
-    """Inputs of several sizes; at the first sizes, of several value kinds."""
+def _inputs(model: onnx.ModelProto) -> Iterator[tuple[Fill, Feeds]]:
+    """Inputs of several sizes; at the first sizes, filled in several ways."""
     plan = InputGenerator(model, names=False)
     for place, sizes in enumerate(_SETTINGS):
-        for values in _KINDS if not place and plan.edged else _KINDS[:1]:
-            yield values, plan.generate(0, {name: sizes[name] for name in plan.free}, values)
+        for fill in _FILLS if not place and plan.edged else _FILLS[:1]:
+            fills = dict.fromkeys(plan.edged, fill)
+            yield fill, plan.generate(0, {name: sizes[name] for name in plan.free}, fills)
 
 
 def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -31,7 +31,8 @@ from surgeon.proof.model.hidden_rows import HiddenRows
 from surgeon.proof.model.model_cost import ModelCost
 from surgeon.proof.model.trial_generator import MUCH
 from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
-from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.inputs.role_fills import CALM, SAMPLED, TRAILING_MASK, constant, mask
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.numerics.array_comparison import uninformative_outputs
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
@@ -301,25 +302,30 @@ class BaselineRuns:
             return
         plan, dims, seed = InputGenerator(self._skeleton), self.options.dims, self.options.seed
         usual, fits = plan.size_sets(dims), ConsistentSizes(self._original, dims)
-        for values in (ValueKind.USUAL, ValueKind.BENIGN):
-            # First with masks that hide no row fully: rounding decides the output of such rows, and nobody reads them.
-            turns = list(enumerate((ValueKind.MASK_GAPS if values is ValueKind.USUAL else values, values)))
+        # First with masks that hide no row fully: rounding decides the output of such rows, and nobody reads them.
+        ways = (mask("gaps"), constant(0, "false")), (TRAILING_MASK, constant(1, "true"))
+        kinds = [{"mask": hiding, "condition": condition} for hiding, condition in ways]
+        for values in (SAMPLED, CALM):
+            turns = [
+                (turn, {want.name: chosen[want.kind] for want in plan.wants if want.kind in chosen})
+                for turn, chosen in enumerate(kinds if values is SAMPLED else ({}, {}))
+            ]
             sizes = usual
-            yield from (plan.generate(seed + turn, sizes[0], kind) for turn, kind in turns)
+            yield from (plan.generate(seed + turn, sizes[0], fills, values) for turn, fills in turns)
             if not self.runs and (fitted := fits.of(usual)):
                 sizes = [*fitted, *usual[1:]]
-                yield from (plan.generate(seed + turn, sizes[0], kind) for turn, kind in turns)
+                yield from (plan.generate(seed + turn, sizes[0], fills, values) for turn, fills in turns)
             for other in sizes[1 : 1 + _SIZES]:
-                yield plan.generate(seed, other, values)
+                yield plan.generate(seed, other, usual=values)
             free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims and size > _BATCH}
             if free and self.runs:
                 longer = {**sizes[0], **free}
                 made = [] if sizes is usual else fits.of([longer])
-                yield from (plan.generate(seed, other, values) for other in made or [longer])
+                yield from (plan.generate(seed, other, usual=values) for other in made or [longer])
             for other in plan.fallback_sets(dims):
                 if self.runs:
                     return
-                yield plan.generate(seed, other, values)
+                yield plan.generate(seed, other, usual=values)
             if self.runs:
                 return
 

@@ -3,6 +3,7 @@
 __all__ = [
     "bisect",
     "comparison_tally",
+    "distinguishing_inputs",
     "exposed_outputs",
     "final_check",
     "half_precision",
@@ -11,6 +12,7 @@ __all__ = [
     "load_check",
     "model_check",
     "model_cost",
+    "model_region",
     "original_runs",
     "trial",
     "trial_generator",

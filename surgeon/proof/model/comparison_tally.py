@@ -9,7 +9,6 @@ from onnx import ModelProto
 
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
 from surgeon.proof.model.half_precision import half_of
 from surgeon.proof.model.hidden_rows import HIDDEN
 from surgeon.proof.model.original_runs import OriginalRuns
@@ -32,6 +31,9 @@ from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import sizes_text
 from surgeon.text import join_first
+
+BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
+"""Name of inputs for which only the original is not finite."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class ComparisonTally:
                 raise
             error = _endless_error("", "")
             message = f"the original alone runs ({refused.message.rstrip('.')})"
-            self.informational.setdefault(trial.words, []).append((trial, error, message))
+            self.informational.setdefault(trial.strategy, []).append((trial, error, message))
         else:
             self.add(trial, answer)
 
@@ -120,7 +122,7 @@ class ComparisonTally:
                     why = f"is finite where the original is not ({count} of {array.size} elements)"
                     self.informational.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
-                self.informational.setdefault(trial.words, []).append(
+                self.informational.setdefault(trial.strategy, []).append(
                     (trial, found.error, f"output '{name}' {found.why}")
                 )
 
@@ -271,7 +273,7 @@ def build_check_result(
         runs=len(used),
         tolerance=tolerances_in_force(dtypes, *asked),
         oracle=tally.trials.notes.oracle if used else "",
-        kinds=tuple(dict.fromkeys(trial.words or trial.kind.description for trial in made)),
+        kinds=tuple(dict.fromkeys(trial.strategy for trial in made)),
         sizes=tuple(dict.fromkeys(sizes for trial in made if (sizes := sizes_text(trial.sizes)))),
         differs_on=tuple(tally.differing()) if outcome is not Outcome.FAILED else (),
         failed_on=tally.failed_on,

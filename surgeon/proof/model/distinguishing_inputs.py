@@ -1,7 +1,7 @@
-"""Inputs at which two models are most likely to differ: thresholds of either, and rows of tables that differ."""
+"""Likely differences of two models: numbers at which one of them decides, sizes that it branches on, tables."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
@@ -18,33 +18,30 @@ from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.index import Index
 from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of, uses_float16
+from surgeon.runtime.inputs.fill import Blank, Fill
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import InputSpec
-from surgeon.runtime.inputs.string_values import vocabulary
+from surgeon.runtime.inputs.role_fills import index_range
 from surgeon.shapes.tensor_types import FLOATS
 
 Feeds = Mapping[str, np.ndarray]
-MET, LOOKED_UP = "numbers that decide", "all rows of tables"
-"""Names of these kinds of inputs."""
-INDICES, RUNS = 256, 64  # indices of one run where their number is dynamic, and the most runs
 _BESIDE = (1.00211, 0.99787)  # factors on a number: beyond rounding errors, and not at a tie
-_TIED_TURNS, _JOINED_TURNS = 2, 2
 _MAX_SUMS = 64  # sums to reach
 _MAX_MET, _MAX_SOLVED = 128, 1024  # exact thresholds, and candidates for them
 _LONE = 8  # numbers that come singly in a row, at most
 _SMALL = 64  # largest number that is repeated: larger ones hide their neighbours
 _OFF = (2.0**-7, 2.0**-6)  # relative shifts: larger than the rounding of bfloat16
+_OFF_HALVES = (1 / 16, 1 / 8)  # the same where floats become integers: from no fraction that is tried to the next one
 _MAX_FLOAT, _MAX_HALF = 2.0**20, 1e4  # largest floats: larger ones dominate the scale of an output
 _FILLS = -4096.0  # a constant below this, without a known comparison, is the fill of a mask
 _MIN_SIZE, _MAX_SIZE, _MAX_SIZES = 6, 4096, 4  # sizes that a model branches on, beyond those that are tried anyway
 _MAX_COUNT = 256  # largest count: trips of a loop, repeats of a tensor, elements of a result
-_LARGE_KINDS = ("image", "audio", "frames")
 _FEW = 8  # rows of a table that usual inputs look up anyway
 
 
 @dataclass(frozen=True, slots=True)
 class DistinguishingInputs:
-    """Numbers, sizes and strings at which two models are most likely to differ."""
+    """Numbers and sizes at which two models are most likely to differ, and tables in which they do."""
 
     floats: tuple[Sequence[float], Sequence[float]]
     """Float inputs that reach a threshold exactly; then numbers beside thresholds and other scalar constants."""
@@ -58,14 +55,12 @@ class DistinguishingInputs:
     """Numbers that sums of several elements are to reach; empty where no exact decision depends on such a sum."""
     sizes: Sequence[int] = ()
     """Sizes that a model branches on."""
-    words: Sequence[str] = ()
-    """Strings in the vocabulary of either model."""
     picks: bool = False
     """Whether a model takes the maximum or minimum of a row."""
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "DistinguishingInputs":
-        """Find these inputs for two models.
+        """Find these for two models.
 
         exactly: only exact thresholds behind arithmetic, as where the other model runs elsewhere.  tables: include
         tables that differ.
@@ -90,10 +85,7 @@ class DistinguishingInputs:
         (ours, reached), (theirs, reached_too) = map(sizes_of, indexes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         branch_sizes = [size for size in sizes if _MIN_SIZE <= size <= _MAX_SIZE][:_MAX_SIZES]
-        words = [word for model in models for word in vocabulary(model)]
-        picks = any(
-            node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
-        )
+        picks = any(node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model))
         return cls(
             floats,
             integers,
@@ -101,87 +93,50 @@ class DistinguishingInputs:
             ties=all(map(has_exact_ties, indexes)),
             joined=joined,
             sizes=branch_sizes,
-            words=words,
             picks=picks,
         )
 
-    def at_thresholds(
-        self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """The inputs with numbers at thresholds, different ones each time; the last sets have ties."""
-        for turn in range(turns):
-            random = np.random.default_rng([seed, turn])
-            put = ((want.name, self._put(want, feeds[want.name], turn, random)) for want in plan.wants)
-            made = {name: array for name, array in put if array is not None}
-            if not made:
-                break
-            yield plan.obeying({**feeds, **made})
-        tied = [want for want in plan.wants if want.takes_edge_values and want.named is None and feeds[want.name].size]
-        for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
-            yield plan.obeying({**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}})
-        for turn in range(_JOINED_TURNS if self.joined and tied else 0):
-            random = np.random.default_rng([seed, turn])
-            sums = {want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}
-            yield plan.obeying({**feeds, **sums})
-
-    def _put(self, want: InputSpec, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
-        """An input with numbers at every other element; None where it takes none, or all were used.
+    def numbers(self, blank: Blank, case: int) -> list[float]:
+        """The numbers for every other element of an input in a case; empty if it takes none, or all were used.
 
         Where there is room, small numbers are repeated, because some elements may not be compared; exact thresholds
         come twice.  Last come single numbers: of several in a row a maximum shows only the largest.
         """
-        if want.kind == "words":
-            return self._worded(want, array, turn)
-        met, beside = self._numbers_for(want, array)
-        count = max(array.size // 2, 1)
+        met, beside = self._numbers_for(blank)
+        count = max(math.prod(blank.shape) // 2, 1)
         apart = [[some[at : at + count] for at in range(0, len(some), count)] for some in (met, beside, met)]
-        put = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some]
-        put = [*put, *([number] for number in beside[:_LONE] if self.picks)][turn : turn + 1]
-        if not put or not array.size:
-            return None
-        flat, [numbers] = array.reshape(-1).copy(), put
-        again = [number for number in numbers if abs(number) <= _SMALL]
-        if again and len(numbers) < count:
-            numbers = [*numbers, *np.resize(again, count - len(numbers)).tolist()]
-        flat[random.permutation(flat.size)[: len(numbers)]] = numbers
-        return flat.reshape(array.shape)
+        sets = [some for together in zip_longest(*apart, fillvalue=[]) for some in together if some]
+        sets += [[number] for number in beside[:_LONE] if self.picks]
+        if case >= len(sets) or not math.prod(blank.shape):
+            return []
+        again = [number for number in sets[case] if abs(number) <= _SMALL]
+        return [*sets[case], *(np.resize(again, count - len(sets[case])).tolist() if again else ())]
 
-    def _worded(self, want: InputSpec, array: np.ndarray, turn: int) -> np.ndarray | None:
-        """The next strings in the vocabulary of either model."""
-        known = [] if "closed" in want.role.flags else [*dict.fromkeys((*want.role.words, *self.words))]
-        if not array.size or turn * array.size >= len(known):
-            return None
-        places = np.arange(turn * array.size, (turn + 1) * array.size) % len(known)
-        return np.array(known, dtype=object)[places].reshape(array.shape)
-
-    def _numbers_for(self, want: InputSpec, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
+    def _numbers_for(self, blank: Blank) -> tuple[Sequence[float], Sequence[float]]:
         """The exact thresholds for an input, and the other numbers."""
-        if want.takes_edge_values and want.named is None:
+        if blank.spec.takes_edge_values and blank.spec.named is None:
             return self.floats
-        if want.dtype.kind not in "iu" or not array.size:
+        if blank.spec.dtype.kind not in "iu":
             return (), ()
-        low, high = _bounds(want, array)
+        low, high = _bounds(blank)
         met, beside = ([number for number in some if low <= number <= high] for some in self.integers)
         return met, beside
 
-    def visiting_rows(
-        self, plan: InputGenerator, sizes: Mapping[str, int], seed: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Inputs whose indices visit all rows of tables that differ, in at most `RUNS` sets."""
-        wants = [(want, rows) for want in plan.wants if (rows := self._rows_of(want))]
-        if not wants:
-            return
-        larger = _enlarged(plan, wants[0][0], sizes)
-        counts = [max(math.prod(want.shape(larger)), 1) for want, _ in wants]
-        runs = max(-(-rows // count) for (_, rows), count in zip(wants, counts, strict=True))
-        for turn in range(runs if runs <= RUNS else 0):
-            feeds = plan.generate(seed, larger)
-            for (want, rows), count in zip(wants, counts, strict=True):
-                indices = (turn * count + np.arange(count)) % rows
-                feeds[want.name] = indices.reshape(want.shape(larger)).astype(want.dtype)
-            yield plan.obeying(feeds)
+    def unvisited_tables(self, plan: InputGenerator, feeds: Sequence[Feeds], lengths: Collection[int]) -> list[str]:
+        """The tables of which some rows may not have been looked up.
 
-    def _rows_of(self, want: InputSpec) -> int:
+        feeds: all inputs that ran.  lengths: of sequences.
+        """
+        fed = {
+            rows
+            for want in plan.wants
+            if (rows := self.rows_of(want))
+            and feeds
+            and len(np.unique(np.concatenate([arrays[want.name].reshape(-1) for arrays in feeds]) % rows)) == rows
+        }
+        return [name for name, rows in self.tables.items() if rows not in fed and rows not in lengths]
+
+    def rows_of(self, want: InputSpec) -> int:
         """The number of rows of tables that differ and that an input indexes; 0 for other inputs."""
         found = [limit for limit in want.role.limits if not limit.shift and not limit.sizes and limit.parts == 1]
         is_plain = want.kind == "indices" and found and len(found) == len(want.role.limits)
@@ -189,43 +144,17 @@ class DistinguishingInputs:
         least = min(tables, default=0)
         return least if least in self.tables.values() else 0
 
-    def longest(self, plan: InputGenerator, sizes: Mapping[str, int]) -> list[dict[str, int]]:
-        """Sizes with sequences as long as tables that differ and that no input indexes."""
-        fed = {self._rows_of(want) for want in plan.wants}
-        long = sorted({rows for rows in self.tables.values() if rows not in fed})
-        free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
-        return [{**sizes, **dict.fromkeys(free, rows)} for rows in long] if free else []
-
-    def at_sizes(
-        self, plan: InputGenerator, sizes: Mapping[str, int], dims: Mapping[str, int]
-    ) -> Iterator[dict[str, int]]:
-        """The sizes that a model branches on, and the next ones, for all dynamic sequences, or all other dynamic dims.
-
-        dims: of sizes chosen by the user.
-        """
-        kinds = {key: dim.kind() for key, dim in plan.free.items() if key in sizes and key not in dims}
-        long = [key for key, kind in kinds.items() if kind == "sequence"]
-        for keys in (long, [key for key, kind in kinds.items() if kind not in ("sequence", *_LARGE_KINDS)]):
-            for size in dict.fromkeys(size + by for size in self.sizes for by in (0, 1)) if keys else ():
-                yield {**sizes, **dict.fromkeys(keys, size)}
-
-    def unvisited_tables(self, plan: InputGenerator, looked_up: bool, reached: set[int]) -> list[str]:
-        """The tables of which some rows may not have been looked up.
-
-        looked_up: whether inputs visited all rows that they index.  reached: the lengths of sequences.
-        """
-        fed = {self._rows_of(want) for want in plan.wants} if looked_up else set()
-        return [name for name, rows in self.tables.items() if rows not in fed and rows not in reached]
-
 
 def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
-    """The same inputs with each float shifted by another fraction of itself: nothing depends on a last bit."""
+    """The same inputs with each float shifted a little, so that nothing depends on a last bit."""
     random, made = np.random.default_rng(seed), dict(feeds)
     for want in plan.wants:
+        array = feeds[want.name]
         if want.takes_edge_values:
-            array = feeds[want.name].astype(np.float64)
-            off = random.uniform(*_OFF, array.shape)
-            made[want.name] = np.where(array == 0, off, array * (1 + off)).astype(want.dtype)
+            off, wide = random.uniform(*_OFF, array.shape), array.astype(np.float64)
+            made[want.name] = np.where(wide == 0, off, wide * (1 + off)).astype(want.dtype)
+        elif want.fractional:
+            made[want.name] = (array + random.uniform(*_OFF_HALVES, array.shape)).astype(want.dtype)
     return plan.obeying(made)
 
 
@@ -243,24 +172,27 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
     met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
     none = np.zeros(numbers.shape, bool)
     plain = reduce(np.logical_or, (met[one].any(axis=1) for one in every if one.is_plain), none)
-    branch_sizes = ~none
+    agreed = ~none
     for one in every:
         missed = (one.is_near(numbers) & ~met[one]).any(axis=1)
-        branch_sizes &= ~missed | (plain & one.is_plain)
+        agreed &= ~missed | (plain & one.is_plain)
     by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
     for found_by, boundaries in zip(by_each, apart, strict=True):
         if not all(one.is_model_input for one in boundaries):
             plain &= found_by
-    found: list[float] = numbers[branch_sizes & (plain | np.all(by_each, axis=0))].tolist()
+    found: list[float] = numbers[agreed & (plain | np.all(by_each, axis=0))].tolist()
     return found[:_MAX_MET]
 
 
-def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
-    """Few different numbers for an input; every other one equals that of other inputs with as many elements."""
-    common, own = (np.random.default_rng([seed, *key]) for key in ((), want.name.encode()))
-    flat = common.choice(TIED, array.size)
-    flat[1::2] = own.choice(TIED, flat[1::2].size)
-    return flat.reshape(array.shape).astype(array.dtype)
+def equal_numbers(case: int) -> Fill:
+    """Few different numbers; every other one equals that of other inputs with as many elements."""
+
+    def make(blank: Blank) -> np.ndarray:
+        flat = np.random.default_rng(case).choice(TIED, math.prod(blank.shape))
+        flat[1::2] = blank.random.choice(TIED, flat[1::2].size)
+        return flat.reshape(blank.shape)
+
+    return Fill("equal numbers", make, may_overflow=True, decides=True)
 
 
 def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
@@ -270,36 +202,31 @@ def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
     return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MAX_HALF)]))[:_MAX_SUMS]
 
 
-def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator, turn: int) -> np.ndarray:
-    """Numbers whose sums reach thresholds, and rows of zeros with one other element."""
-    made = random.choice(JOINED, array.shape)
-    rows = made.reshape(-1, made.shape[-1] if made.ndim else 1)
-    lone = np.arange(turn % 2, len(rows), 2)
-    rows[lone] = 0.0
-    rows[lone, random.integers(0, rows.shape[1], len(lone))] = random.choice(numbers, len(lone))
-    return made.astype(array.dtype)
+def sums(numbers: Sequence[float], first: int) -> Fill:
+    """Numbers whose sums reach thresholds, and rows of zeros with one other element, from a first row on."""
+
+    def make(blank: Blank) -> np.ndarray:
+        made = blank.random.choice(JOINED, blank.shape)
+        rows = made.reshape(-1, made.shape[-1] if made.ndim else 1)
+        lone = np.arange(first, len(rows), 2)
+        rows[lone] = 0.0
+        rows[lone, blank.random.integers(0, rows.shape[1], len(lone))] = blank.random.choice(numbers, len(lone))
+        return made
+
+    return Fill("sums that decide", make, may_overflow=True, decides=True)
 
 
-def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
-    """The range of numbers that an input of integers may take: indices up to the largest that it holds."""
+def _bounds(blank: Blank) -> tuple[int, int]:
+    """The range of numbers that an input of integers may take: indices up to the last row of their tables."""
+    want = blank.spec
     if want.kind == "indices" and want.named is None:
-        return 0, int(array.max())
+        return 0, int(index_range(blank)[1].min()) - 1
     if want.kind == "counts" and "target" not in want.role.flags:
         return 0, _MAX_COUNT
     if (want.is_unconstrained and want.kind in ("plain", "compared")) or want.is_compared_length:
         limits = np.iinfo(want.dtype)
         return int(limits.min) if want.signed else int(want.is_compared_length), int(limits.max)
     return 1, 0
-
-
-def _enlarged(plan: InputGenerator, want: InputSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes at which an input holds `INDICES` indices, if a dim of it is dynamic: by more batches if possible."""
-    free = [key for key in want.dims if isinstance(key, str) and key in sizes]
-    if not free:
-        return dict(sizes)
-    key = next((key for key in free if key in plan.free and plan.free[key].kind() == "batch"), free[0])
-    beside = math.prod(want.shape(sizes)) // max(sizes[key], 1)
-    return {**sizes, key: max(-(-INDICES // max(beside, 1)), sizes[key])}
 
 
 def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:

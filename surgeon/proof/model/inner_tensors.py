@@ -11,7 +11,8 @@ from onnx import ModelProto
 from surgeon.errors import ModelFileError
 from surgeon.proof.model.exposed_outputs import exposing, fetch, produced_tensors
 from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
-from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.inputs.role_fills import CALM, SAMPLED
 from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -57,7 +58,7 @@ def run_inner_tensors(
         last = plan.fallback_sets(dims or {})[-1:]
         size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MAX_SIZES), last)
         sets = (
-            plan.generate(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.BENIGN)
+            plan.generate(seed, sizes, usual=usual) for sizes in size_sets for usual in (SAMPLED, CALM)
         )
         try:
             return _attempt(model, custom_ops, sets, names=names, inner=inner, limit=limit_bytes)

@@ -7,26 +7,32 @@ all, `TrialNotes.unavailable_because` says so.
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 
 import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
-from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs
-from surgeon.proof.model.edge_case_inputs import wants_both
+from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs, away_from_ties
 from surgeon.proof.model.hidden_rows import HiddenRows
 from surgeon.proof.model.model_cost import ModelCost
+from surgeon.proof.model.model_region import ModelRegion
 from surgeon.proof.model.output_noise import measure_noise
 from surgeon.proof.model.trial import Trial, TrialNotes
 from surgeon.proof.model.trial_generator import MUCH, TrialGenerator
 from surgeon.proof.model.usable_answers import non_repeating_outputs
+from surgeon.runtime.inputs.consistent_sizes import initial_sizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.inputs.string_values import vocabulary
 from surgeon.runtime.inputs.user_inputs import InputSet
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import check_dim_names
+
+Arrays = Mapping[str, np.ndarray]
+_CALM = 4  # sets beside inputs at which results jump: at one of them the original may be flat
 
 
 class OriginalRuns:
@@ -77,26 +83,14 @@ class OriginalRuns:
         if self._done:
             return
         self._done = True
-        found: DistinguishingInputs | None = None
-        theirs: InputGenerator | None = None
-        if other is not None and self._plan is not None:
-            found, theirs = self._find_distinguishing(other, self._plan, exactly=exactly, tables=tables)
+        pair, theirs = self._pair(other, exactly=exactly, tables=tables) if other is not None else (None, None)
         try:
             with self.away.open(self.original) as session:
                 self.notes.oracle = session.name
                 if self._plan is None:
                     self.runs.extend(self._given_trials(session))
                 else:
-                    generator = TrialGenerator(
-                        session,
-                        self.original,
-                        self._plan,
-                        seed=self._seed,
-                        dims=self._dims,
-                        theirs=theirs,
-                        notes=self.notes,
-                    )
-                    self.runs.extend(generator.trials(found))
+                    self._generate(session, self._plan, pair, theirs)
         except InputsUnknown as unknown:
             self._stop(f"Inputs cannot be made: {unknown.reason}.")
         except SessionError as refused:
@@ -106,41 +100,63 @@ class OriginalRuns:
             why = f"The original does not run on the inputs made for it: {notes.refusal}"
             notes.unavailable_because = notes.refused or why
 
-    def _find_distinguishing(
-        self, other: pathlib.Path | ModelProto, plan: InputGenerator, *, exactly: bool, tables: bool
+    def _pair(
+        self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
     ) -> tuple[DistinguishingInputs | None, InputGenerator | None]:
-        """Inputs at which the two are most likely to differ, and the inputs of the other model where they matter."""
-        wanted: InputGenerator | None = None
+        """Numbers and tables by which the two models may differ, and the inputs of the other one; None if not known."""
+        theirs: InputGenerator | None = None
+        if self._plan is None:
+            return None, None
         try:
-            with Model.open(self.original) as ours, Model.open(other) as theirs:
+            with Model.open(self.original) as before, Model.open(other) as after:
+                self._plan.speak(vocabulary(after.skeleton))
                 with suppress(InputsUnknown):
-                    wanted = InputGenerator(theirs.skeleton) if wants_both(plan) else None
-                return DistinguishingInputs.of(ours, theirs, exactly=exactly, tables=tables), wanted
+                    theirs = InputGenerator(after.skeleton)
+                return DistinguishingInputs.of(before, after, exactly=exactly, tables=tables), theirs
         except ModelFileError:
-            return None, wanted  # an unreadable model is reported where it is to run
+            return None, theirs  # an unreadable model is reported where it is to run
+
+    def _generate(
+        self,
+        session: ModelSession,
+        plan: InputGenerator,
+        pair: DistinguishingInputs | None,
+        theirs: InputGenerator | None,
+    ) -> None:
+        """Add a trial for each case that the original runs on; note which tables no case has looked up."""
+        region = ModelRegion(self.original, plan, dims=self._dims, pair=pair, theirs=theirs)
+        generator = TrialGenerator(session, plan, region, seed=self._seed, notes=self.notes)
+        usual = initial_sizes(self.original, plan, self._dims, lambda: not self.runs)
+        for trial in generator.trials(usual, iter(plan.fallback_sets(self._dims))):
+            self.runs.append(trial)
+        if pair is not None:
+            fed, lengths = [trial.feeds for trial in self.runs], region.lengths(trial.sizes for trial in self.runs)
+            self.notes.unvisited_tables = pair.unvisited_tables(plan, fed, lengths)
 
     def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
         """Return how far rounding moves each output of the original, by trial; measured once for each."""
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
-            sets = [(trial, *noise_feeds) for trial in unknown for noise_feeds in self._noise_inputs(trial)]
+            sets = [*self._noise_inputs(unknown)]
             measured = measure_noise(self.original, self.away, [(feeds, outputs) for _, feeds, outputs in sets])
             for (trial, *_), moved in zip(sets, measured, strict=True):
                 known = self._noise.setdefault(id(trial), {})
                 known.update((name, max(known.get(name, 0.0), far)) for name, far in moved.items())
         return [self._noise[id(trial)] for trial in trials]
 
-    def _noise_inputs(self, trial: Trial) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
-        """Inputs to measure noise on, with the original's outputs; no outputs where it refuses the inputs."""
-        if not trial.noise_feeds:
-            yield trial.feeds, trial.outputs
+    def _noise_inputs(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Arrays, Arrays]]:
+        """Inputs to measure noise on for each trial, with the original's outputs: none if it refuses the inputs."""
+        yield from ((trial, trial.feeds, trial.outputs) for trial in trials if not trial.decides)
+        deciding = [trial for trial in trials if trial.decides]
+        if not deciding or self._plan is None:
             return
         with self.away.open(self.original) as session:
-            for feeds in trial.noise_feeds:
+            for trial, number in product(deciding, range(_CALM)):
+                feeds = away_from_ties(self._plan, trial.feeds, self._seed + number)
                 try:
-                    yield feeds, session.run(feeds)
+                    yield trial, feeds, session.run(feeds)
                 except SessionError:
-                    yield feeds, {}
+                    yield trial, feeds, {}
 
     def _stop(self, why: str) -> None:
         self.runs.clear()

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surgeon.runtime.inputs.input_generator import ValueKind
+USUAL = "usual"
+"""Name of the strategy of usual inputs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -19,34 +20,33 @@ class Trial:
     unstable: list[str]
     """Outputs that a second run did not repeat."""
     sizes: Mapping[str, int]
-    """Sizes of the dynamic dims; empty where the user gave the inputs."""
-    kind: ValueKind = ValueKind.USUAL
-    """Kind of the generated values."""
+    """Sizes of the dynamic dims; empty if the user gave the inputs."""
+    strategy: str = USUAL
+    """Name of the strategy that proposed the inputs."""
     wide: bool = False
     """Values of wide range: only elements that are finite in the original are compared."""
     source: str = ""
     """Where the user's inputs came from; "" for generated ones."""
-    words: str = ""
-    """Kind of the inputs in words, where `kind` does not say it."""
-    noise_feeds: Sequence[Mapping[str, np.ndarray]] = ()
-    """Inputs on which noise is measured instead, where these inputs lie exactly at a threshold."""
+    decides: bool = False
+    """Whether results jump exactly at these inputs, so that noise is measured near them."""
     informational: bool = False
     """Report a difference on these inputs separately; it does not make the check fail."""
 
     @property
     def description(self) -> str:
         """The kind of the inputs, for a message."""
-        return f"the inputs of {self.source}" if self.source else self.words or f"{self.kind.description} inputs"
+        kind = f"{self.strategy} inputs" if self.strategy == USUAL else self.strategy
+        return f"the inputs of {self.source}" if self.source else kind
 
 
 @dataclass(slots=True)
 class TrialNotes:
-    """What the runs of an original could not do."""
+    """Limits of the runs of an original."""
 
     unavailable_because: str = ""
     """One sentence on why there are no trials; "" where there are."""
     oracle: str = ""
-    """What runs the original; "" where nothing did."""
+    """The runtime of the original; "" if there is none."""
     excluded_because: str = ""
     """Why a set of wide-ranging inputs is not informative, as a clause; "" where all are."""
     refused: str = ""

@@ -1,269 +1,118 @@
-"""Trials on generated inputs: kinds of values and sizes, as far as the original accepts them.
+"""Trials on generated inputs: the cases of strategies, as far as the original accepts them.
 
-Several seeds, several sizes of dynamic dims, values of wide range, and inputs at which two models are most likely to
-differ.  A count of work decides what runs again, not a clock: a model sees the same inputs on any machine.
+A count of work decides what runs, not a clock: a model sees the same inputs on any machine.
 """
 
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-from onnx import ModelProto
-
-from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, DistinguishingInputs, away_from_ties
-from surgeon.proof.model.edge_case_inputs import LESSER, edge_case_inputs, with_small_rows
-from surgeon.proof.model.model_cost import ModelCost
-from surgeon.proof.model.trial import Trial, TrialNotes
+from surgeon.proof.model.model_region import LARGER_WORK, ModelRegion
+from surgeon.proof.model.trial import USUAL, Trial, TrialNotes
 from surgeon.proof.model.usable_answers import all_nan, has_informative_outputs, non_repeating_outputs
-from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes, initial_sizes
-from surgeon.runtime.inputs.fractional_values import FINITE, TURNS
-from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
+from surgeon.proof.strategies.models import MODEL_STRATEGIES
+from surgeon.proof.strategies.strategy import STRATEGIES, InputCase, cases, next_proposed
+from surgeon.proof.strategies.values import SAMPLES
+from surgeon.runtime.inputs import role_fills as roles
+from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
-# Added to the seed, and factor on it: proofs of sites have tried the other masks, indices and sizes already.
-# Always the turn that masks by the least number, which absorbs a score in any order.
-_OWN_SEED, _OWN_TURNS = 1000, 6
-_MORE = 3  # added to each dynamic size: even ones become odd
-# Work of a run, as `ModelCost` counts it.  A model with more runs twice only on its first inputs, and once on
-# wide-ranging ones (some seconds on a machine of 2024); one with still more sees one set of the usual inputs.
-MUCH, VERY_MUCH = 1 << 36, 1 << 39
-_LONG = 1 << 33  # on long sequences
-# Sets with numbers at thresholds: many where a run is cheap; and the batches in each, where a run stays cheap.
-_MANY_TURNS, _FEW_TURNS, _LITTLE = 16, 2, 1 << 22
-_BATCHES, _MODERATE = 64, 1 << 28
-_CALM = 4  # sets beside each of them that measure noise, because the original may be flat at one number
-_MAX_HELD_BYTES = 1 << 28  # bytes of outputs, about, for all rows of tables
-# Kinds of wide-ranging values in turn, each with substitutes where the original gives NaN or infinity.
-_WIDE_TURNS = ((ValueKind.WIDE, ValueKind.WIDE_POSITIVE), (ValueKind.LARGE, ValueKind.WIDE, ValueKind.WIDE_POSITIVE))
+MUCH = 1 << 36
+"""Work of a run, as `ModelCost` counts it, from which it is not repeated: about a minute on one core."""
+MOST = 1 << 39
+"""Work of all runs, after the first: a model of seven billion weights takes eight short ones."""
 
 
 class TrialGenerator:
-    """Runs an open original on generated inputs, one trial after the other.
+    """Runs an open original on the cases of strategies, one after the other.
 
-    notes: on inputs that the original does not accept.  theirs: inputs of the other model, if known.
+    notes: on inputs that the original does not accept.
     """
 
     def __init__(
-        self,
-        session: ModelSession,
-        original: pathlib.Path | ModelProto,
-        plan: InputGenerator,
-        *,
-        seed: int,
-        dims: Mapping[str, int],
-        theirs: InputGenerator | None,
-        notes: TrialNotes,
+        self, session: ModelSession, plan: InputGenerator, region: ModelRegion, *, seed: int, notes: TrialNotes
     ) -> None:
-        self._session, self._original, self._plan = session, original, plan
-        self._seed, self._dims, self._theirs, self._notes = seed, dims, theirs, notes
-        self._cost = ModelCost(original)
-        self._work = 0  # of the largest run so far
+        self._session, self._plan, self._region = session, plan, region
+        self._seed, self._notes = seed, notes
+        self._accepted: Trial | None = None  # the first
+        self._before = Counter[str]()  # cases of each strategy
+        self._usual = roles.USUAL
+        self._excluded = ""
 
-    def trials(self, distinguishing: DistinguishingInputs | None) -> Iterator[Trial]:
-        """Yield the trials that the original accepts; last those on distinguishing inputs."""
-        made = list(self._usual_trials())
-        yield from made
-        if made and self._work <= MUCH:
-            yield from self._own_trials(made[0])
-            yield from self._long_trials(made[0])
-        if made and self._plan.is_affected_by(ValueKind.FRACTIONS):
-            yield from self._fraction_trials(made[0])
-        if made and self._plan.widens:
-            yield from self._wide_trials(made)
-        if made and distinguishing is not None:
-            wider = self._wider(made[0])
-            met = list(self._threshold_trials(wider, distinguishing))
-            has_masks = any(want.kind == "mask" for want in self._plan.wants)
-            yield from met or ([wider] if has_masks and wider is not made[0] else [])  # for masks of all lengths
-            yield from self._sized_trials(made[0], distinguishing)
-            yield from self._row_trials(made[0], distinguishing)
-            yield from self._edge_trials(made[0], wider)
+    def trials(self, sizes: Iterator[Mapping[str, int]], fallback: Iterator[Mapping[str, int]]) -> Iterator[Trial]:
+        """Yield the trials that the original accepts, at the first of these sizes that it accepts and at further ones.
 
-    def _usual_trials(self) -> Iterator[Trial]:
-        """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others.
-
-        Where it refuses the usual sizes, consistent sizes come next.
+        fallback: further sizes, if it accepts none of them.
         """
-        seeds = range(self._seed, self._seed + self._plan.seeds())
-        found: list[Mapping[str, int]] = []
-        for sizes in initial_sizes(self._original, self._plan, self._dims, lambda: not found):
-            for seed in seeds:
-                trial = self._trial(seed, sizes, repeat=self._work < MUCH)
-                if trial is None:
-                    continue
-                self._work = max(self._work, self._cost.of(trial.feeds))
-                found.append(sizes)
+        first = self._first(sizes) or self._first(fallback)
+        if first is None:
+            return
+        self._accepted = first
+        yield first
+        region, spent = self._region, 0
+        region.start(first.feeds, first.outputs, first.sizes)
+        region.others = list(sizes)
+        # Without another model nothing is known of what right ones may differ on.
+        chosen = [item for item in MODEL_STRATEGIES if region.pair or not item.informs]
+        proposed, is_taken = cases(region, chosen, LARGER_WORK), None
+        while (case := next_proposed(proposed, is_taken)) is not None:
+            spent += case.dims.work
+            if spent + region.first.work > MOST:
+                break
+            trial = self._run(case)
+            is_taken = trial is not None
+            if trial is not None:
                 yield trial
-                if self._work > VERY_MUCH:
-                    return
-            seeds = range(seeds.stop, seeds.stop + 1) if found else seeds
-        if found:
-            return
-        for sizes in self._plan.fallback_sets(self._dims):
-            trials = [self._trial(seed, sizes) for seed in seeds]
-            if any(trials):
-                yield from (trial for trial in trials if trial)
-                return
+        self._notes.excluded_because = self._excluded
 
-    def _trial(self, seed: int, sizes: Mapping[str, int], *, repeat: bool = True) -> Trial | None:
-        """Run the original on one set of inputs; on tamer values if it refuses the usual ones or gives only NaN."""
-        answer: Trial | None = None
-        for values in (ValueKind.USUAL, ValueKind.UNSIGNED, ValueKind.BENIGN):
-            if values is ValueKind.UNSIGNED and not self._plan.signed:
-                continue
-            feeds = self._plan.generate(seed, sizes, values)
-            try:
-                outputs = self._session.run(feeds)
-                again = self._session.run(feeds) if repeat else outputs
-            except SessionError as refused:
-                self._notes.refusal = self._notes.refusal or refused.message
-                continue
-            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes, kind=values)
-            if not all_nan(outputs):
-                break
-        return answer
+    def _first(self, sets: Iterator[Mapping[str, int]]) -> Trial | None:
+        """A trial on usual inputs at the first sizes that the original accepts; on calmer ones if it refuses these."""
+        for sizes in sets:
+            case, calm = InputCase(self._region.at(sizes), {}, USUAL), None
+            for self._usual in (roles.USUAL, roles.NOT_NEGATIVE, roles.CALM):
+                for _ in range(SAMPLES if self._usual is roles.USUAL else 1):
+                    trial = self._run(case)
+                    if trial is not None and not all_nan(trial.outputs):
+                        return trial
+                    calm = trial or calm
+            if calm is not None:
+                return calm
+        return None
 
-    def _own_trials(self, first: Trial) -> Iterator[Trial]:
-        """Yield a trial with gaps in masks and other indices, at larger sizes where the original accepts them."""
-        if not (
-            first.sizes
-            or self._plan.is_affected_by(ValueKind.MASK_GAPS)
-            or self._plan.is_affected_by(ValueKind.BACKWARDS)
-        ):
-            return
-        larger = {name: size if name in self._dims else size + _MORE for name, size in first.sizes.items()}
-        for sizes in (larger, first.sizes):
-            feeds = self._plan.generate((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, ValueKind.MASK_GAPS)
-            try:
-                outputs = self._session.run(feeds)
-            except SessionError:
-                continue  # these sizes do not fit this model
-            if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes, kind=ValueKind.MASK_GAPS)
-                return
-
-    def _fraction_trials(self, first: Trial) -> Iterator[Trial]:
-        """Yield trials on fractions, where floats become indices, counts or booleans."""
-        sets = [self._plan.generate(self._seed * TURNS + turn, first.sizes, ValueKind.FRACTIONS) for turn in FINITE]
-        for feeds in sets:  # halves are ties: noise is measured between them
-            with suppress(SessionError):
-                outputs = self._session.run(feeds)
-                yield Trial(feeds, outputs, first.unstable, first.sizes, kind=ValueKind.FRACTIONS, noise_feeds=sets[:1])
-
-    def _long_trials(self, first: Trial) -> Iterator[Trial]:
-        """Yield a trial with long sequences, if the original accepts them and its work is at most `_LONG`."""
-        sets = self._plan.long_sets(self._dims) if first.sizes else []
-        for sizes in [*sets, *(ConsistentSizes(self._original, self._dims).of(sets) if sets else ())]:
-            feeds = self._plan.generate(self._seed + _OWN_SEED, sizes) if self._plan.has_room(sizes) else None
-            if feeds is None or self._cost.of(feeds) > _LONG:
-                continue
-            try:
-                outputs = self._session.run(feeds)
-            except SessionError:
-                continue
-            if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes)
-                return
-
-    def _threshold_trials(self, wider: Trial, distinguishing: DistinguishingInputs) -> Iterator[Trial]:
-        """Yield trials on numbers at thresholds of a model."""
-        turns = _MANY_TURNS if self._cost.of(wider.feeds) <= _LITTLE else _FEW_TURNS
-        for feeds in (
-            distinguishing.at_thresholds(self._plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ()
-        ):
-            with suppress(SessionError):
-                outputs = self._session.run(feeds)
-                noise_feeds = [away_from_ties(self._plan, feeds, self._seed + turn) for turn in range(_CALM)]
-                yield Trial(feeds, outputs, wider.unstable, wider.sizes, words=MET, wide=True, noise_feeds=noise_feeds)
-
-    def _row_trials(self, first: Trial, distinguishing: DistinguishingInputs) -> Iterator[Trial]:
-        """Yield trials on all rows of tables that the other model does not have."""
-        if not distinguishing.tables:
-            return
-        sets = list(distinguishing.visiting_rows(self._plan, first.sizes, self._seed))
-        looked_up = bool(sets) and self._is_cheap(sets, first)
-        for feeds in sets if looked_up else ():
-            try:
-                outputs = self._session.run(feeds)
-            except SessionError:
-                looked_up = False
-                break
-            yield Trial(feeds, outputs, first.unstable, {}, words=LOOKED_UP)
-        reached = set[int]()
-        for sizes in distinguishing.longest(self._plan, first.sizes):
-            feeds = self._plan.generate(self._seed + _OWN_SEED, sizes)
-            with suppress(SessionError):
-                if self._is_cheap([feeds], first):
-                    outputs = self._session.run(feeds)
-                    yield Trial(feeds, outputs, first.unstable, sizes)
-                    reached.update(sizes.values())
-        self._notes.unvisited_tables = distinguishing.unvisited_tables(self._plan, looked_up, reached)
-
-    def _sized_trials(self, first: Trial, distinguishing: DistinguishingInputs) -> Iterator[Trial]:
-        """Yield trials at sizes that a model branches on, where they are cheap."""
-        for sizes in distinguishing.at_sizes(self._plan, first.sizes, self._dims):
-            feeds = self._plan.generate(self._seed + _OWN_SEED, sizes)
-            with suppress(SessionError):
-                if self._cost.of(feeds) <= _LONG:
-                    yield Trial(feeds, self._session.run(feeds), first.unstable, sizes)
-
-    def _edge_trials(self, first: Trial, wider: Trial) -> Iterator[Trial]:
-        """Yield a trial with rows of zeros, and trials on which a difference does not fail the check."""
-        if self._work > MUCH:
-            return
-        lesser = with_small_rows(self._plan, wider.feeds, self._seed)
-        if lesser is not None:
-            with suppress(SessionError):
-                outputs = self._session.run(lesser)
-                if has_informative_outputs(outputs, wider.outputs, entirely=False):
-                    yield Trial(lesser, outputs, wider.unstable, wider.sizes, words=LESSER, wide=True)
-        for words, feeds in edge_case_inputs(
-            self._plan, self._theirs, first.sizes, self._seed, few=self._work > _MODERATE
-        ):
-            with suppress(SessionError):
-                yield Trial(
-                    feeds, self._session.run(feeds), first.unstable, first.sizes, words=words, informational=True
-                )
-
-    def _wider(self, first: Trial) -> Trial:
-        """The same trial with more batches, so that numbers reach each column, if that is cheap."""
-        batches = [key for key, dim in self._plan.free.items() if key not in self._dims and dim.kind() == "batch"]
-        sizes = {**first.sizes, **{key: _BATCHES for key in batches if key in first.sizes}}
-        shapes = {want.name: np.broadcast_to(np.empty((), want.dtype), want.shape(sizes)) for want in self._plan.wants}
-        if sizes != first.sizes and self._cost.of(shapes) <= _MODERATE:
-            feeds = self._plan.generate(self._seed, sizes, first.kind)
-            with suppress(SessionError):
-                return replace(first, feeds=feeds, outputs=self._session.run(feeds), sizes=sizes)
-        return first
-
-    def _is_cheap(self, sets: Sequence[Mapping[str, np.ndarray]], first: Trial) -> bool:
-        """Whether runs on these inputs take at most `_LONG` work, and their outputs fit in memory."""
-        held = sum(array.nbytes for array in first.outputs.values())
-        part = max(sum(array.nbytes for array in first.feeds.values()), 1)
-        given = sum(array.nbytes for feeds in sets for array in feeds.values())
-        return sum(map(self._cost.of, sets)) <= _LONG and held * given <= _MAX_HELD_BYTES * part
-
-    def _wide_trials(self, made: Sequence[Trial]) -> Iterator[Trial]:
-        """Yield trials on wide-ranging values at the first sizes, in turn without and with a few large ones.
-
-        Values that the original does not accept are left out, and `TrialNotes.excluded_because` says why.
-        """
-        first, unstable = made[0], sorted({name for trial in made for name in trial.unstable})
-        for turn in range(1 if self._work > MUCH else self._plan.seeds()):
-            why = ""
-            for values in _WIDE_TURNS[turn % len(_WIDE_TURNS)]:
-                feeds = self._plan.generate(self._seed + turn, first.sizes, values)
-                try:
-                    outputs = self._session.run(feeds)
-                except SessionError as refused:
-                    why = f"the original refuses it ({refused.message.rstrip('.')})"
-                    continue
-                if has_informative_outputs(outputs, first.outputs, entirely=values is ValueKind.LARGE):
-                    yield Trial(feeds, outputs, unstable, first.sizes, kind=values, wide=True)
-                    break
-                why = "the original answers it with NaN or infinity"
-            else:
-                self._notes.excluded_because = why
+    def _run(self, case: InputCase) -> Trial | None:
+        """Run the original on a case; None if it refuses the inputs or gives nothing to compare."""
+        number, fills = self._before[case.strategy], case.fills.values()
+        self._before[case.strategy] += 1
+        drawn_by = zlib.crc32(case.strategy.encode()), number
+        sizes = case.dims.by_symbol
+        feeds = self._plan.generate(self._seed, sizes, case.fills, self._usual, drawn_by=drawn_by)
+        is_repeated = not case.fills and case.dims.work <= MUCH
+        is_wide, is_excluding = any(fill.may_overflow for fill in fills), any("wide" in fill.kinds for fill in fills)
+        try:
+            outputs = self._session.run(feeds)
+            again = self._session.run(feeds) if is_repeated else outputs
+        except SessionError as refused:
+            self._notes.refusal = self._notes.refusal or refused.message
+            if is_excluding:
+                self._excluded = f"the original refuses it ({refused.message.rstrip('.')})"
+            return None
+        unstable, informs = non_repeating_outputs(outputs, again), False
+        if self._accepted is not None:
+            unstable, informs = sorted({*unstable, *self._accepted.unstable}), STRATEGIES[case.strategy].informs
+            if is_wide and not has_informative_outputs(outputs, self._accepted.outputs):
+                self._excluded = "the original answers it with NaN or infinity" if is_excluding else self._excluded
+                return None
+            if not informs and all_nan(outputs):
+                return None
+        self._excluded = "" if is_excluding else self._excluded
+        return Trial(
+            feeds,
+            outputs,
+            unstable=unstable,
+            sizes=sizes,
+            strategy=case.strategy,
+            wide=is_wide,
+            decides=any(fill.decides for fill in fills),
+            informational=informs,
+        )

@@ -1,3 +1,3 @@
 """Strategies of proofs: which experiments are run on a region, and which mistake each of them finds."""
 
-__all__ = ["case_feeds", "region_facts", "rows", "site_strategies", "strategy"]
+__all__ = ["case_feeds", "models", "region_facts", "rows", "site_strategies", "strategy", "values"]

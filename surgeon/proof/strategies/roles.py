@@ -87,6 +87,7 @@ def counts(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "trip counts",
+    models=True,
     because="a loop that runs no time, once, or past a bound that one side speaks of loses its state",
 )
 def trips(region: CaseRegion) -> Iterator[InputCase]:
@@ -100,7 +101,7 @@ def trips(region: CaseRegion) -> Iterator[InputCase]:
         yield region.case(dict.fromkeys(names, roles.constant(number, "trips")))
 
 
-@strategy("conditions", because="a rule is right for one branch, or for some combination of conditions")
+@strategy("conditions", models=True, because="a rule is right for one branch, or for some combination of conditions")
 def conditions(region: CaseRegion) -> Iterator[InputCase]:
     """All combinations of the values of four conditions; further ones are true."""
     names = _named(region, "condition")[:MAX_CONDITIONS]
@@ -126,6 +127,7 @@ def any_number(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "strings",
+    models=True,
     because="a string is cut, compared or split otherwise: strings of both sides, their parts, prefixes and cases",
 )
 def strings(region: CaseRegion) -> Iterator[InputCase]:

@@ -57,9 +57,13 @@ class Strategy(NamedTuple):
     because: str
     """Which mistake of a rewrite it finds, in one sentence."""
     propose: Callable[[Any], Cases]
-    """From a `CaseRegion` to its cases; the one that finds most comes first."""
+    """From a `CaseRegion` or a `ModelRegion` to its cases; the one that finds most comes first."""
     for_members: bool = False
     """Whether it also runs on regions whose class is proved in full."""
+    models: bool = False
+    """Whether it proposes inputs of whole models."""
+    informs: bool = False
+    """Whether a difference of whole models on its cases is only reported: few models are given such inputs."""
 
 
 STRATEGIES: dict[str, Strategy] = {}
@@ -67,14 +71,14 @@ STRATEGIES: dict[str, Strategy] = {}
 
 
 def strategy(
-    name: str, *, because: str, for_members: bool = False
+    name: str, *, because: str, for_members: bool = False, models: bool = False, informs: bool = False
 ) -> Callable[[Callable[[Any], Cases]], Callable[[Any], Cases]]:
     """Add a strategy: a function from facts of a region to an iterator of cases."""
 
     def add(propose: Callable[[Any], Cases]) -> Callable[[Any], Cases]:
         if name in STRATEGIES:
             raise ValueError(f"there are two strategies {name!r}")
-        STRATEGIES[name] = Strategy(name, because, propose, for_members)
+        STRATEGIES[name] = Strategy(name, because, propose, for_members=for_members, models=models, informs=informs)
         return propose
 
     return add
@@ -104,7 +108,7 @@ def cases(region: Any, strategies: Iterable[Strategy], budget: int = BUDGET) -> 
 
 
 def next_proposed(proposed: Iterator[T] | Generator[T, bool | None, None], answer: bool | None) -> T | None:
-    """What comes next, after the answer to the last; None at the end."""
+    """The next item, after the answer to the last; None at the end."""
     if isinstance(proposed, Generator):
         try:
             return proposed.send(answer)

@@ -20,6 +20,7 @@ SMALL_LITERAL = 1e-2
 
 @strategy(
     "usual",
+    models=True,
     because="operands, tensors, axes, terms or constants are mixed up: random numbers have no symmetry",
 )
 def usual(region: CaseRegion) -> Iterator[InputCase]:

@@ -4,7 +4,6 @@ __all__ = [
     "consistent_sizes",
     "fill",
     "float_fills",
-    "fractional_values",
     "input_generator",
     "input_spec",
     "role_fills",

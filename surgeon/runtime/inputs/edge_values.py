@@ -10,16 +10,12 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.inputs.input_spec import ValueKind
-
 Shape = tuple[int, ...]
 # The binary exponents of huge values, as parts of the largest: more than a half, so that squares overflow; not near
 # one, so that sums of some hundred do not.
 _HUGE = (0.55, 0.8)
-_IN_ROWS, _LONE = 1, 2  # ways of putting them, by the seed
 _MIN_HUGE = 3  # of them, where there are as many
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
-_FACTORS = 1 / 3  # of the exponents
 _TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
@@ -35,110 +31,69 @@ _INFINITE = (np.inf, -np.inf, np.nan)
 _MEANS = ((20, 1e4), (10, 16.0), (7, 8.0), (0, 2.0))
 
 
-def edge_values(
-    values: ValueKind, dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, *, half: bool
-) -> np.ndarray:
-    """Return float64 values of `shape` that are at an edge of `dtype` once rounded to it.
-
-    `half` says that the model holds float16: huge values then keep to its range in every other seed, means in all.
-    Seeds that follow each other differ in what the smallest of tensors get: three show all of it.
-    """
-    narrow = np.dtype(np.float16) if half and dtype.itemsize > 2 else dtype
-    made: dict[ValueKind, Callable[[], np.ndarray]] = {
-        ValueKind.ZEROS: lambda: signed_zeros(shape, seed, random),
-        ValueKind.DENORMALS: lambda: denormals(dtype, shape, seed, random),
-        ValueKind.EXTREME: lambda: huge_among_usual(narrow if seed % 2 else dtype, shape, seed, random),
-        ValueKind.NON_FINITE: lambda: non_finite_among_usual(shape, seed, random),
-        ValueKind.INFINITE: lambda: _endless(shape, seed, random),
-        ValueKind.CONSTANT_ROWS: lambda: constant_rows(shape, seed, random),
-        ValueKind.OFFSET: lambda: offset(narrow, shape, seed, random),
-        ValueKind.SMALL_OFFSET: lambda: offset(
-            np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random
-        ),
-        ValueKind.SMALL: lambda: small(narrow, shape, random),
-        ValueKind.ORDERED: lambda: ordered_rows(narrow, shape, seed, random),
-        ValueKind.MAGNITUDES: lambda: all_magnitudes(narrow, shape, seed, random),
-        ValueKind.SAFE_MAGNITUDES: lambda: all_magnitudes(narrow, shape, seed, random=random, part=_FACTORS),
-        ValueKind.ROW_MAGNITUDES: lambda: row_magnitudes(narrow, shape, seed, random),
-        ValueKind.SAFE_ROW_MAGNITUDES: lambda: row_magnitudes(narrow, shape, 0, random=random, part=_FACTORS),
-        ValueKind.TINY: lambda: tiny(narrow, shape, seed, random),
-        ValueKind.UNIFORM_LARGE: lambda: uniform_large(narrow, shape, seed, random),
-        ValueKind.ZEROS_AND_ONES: lambda: zeros_and_ones(shape, random),
-    }
-    return np.asarray(made[values]())
+def signed_zeros(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Zeros of both signs; a lone one is positive."""
+    return np.where(_alternating(shape, random), -0.0, 0.0)
 
 
-def signed_zeros(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Zeros of both signs; a lone one's sign changes with the seed."""
-    return np.where(_alternating(shape, seed, random), -0.0, 0.0)
-
-
-def _alternating(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def _alternating(shape: Shape, random: np.random.Generator) -> np.ndarray:
     """True for every other element, in random order; of very many, for about every other."""
     if math.prod(shape) > _FEW:
         return np.asarray(random.random(shape, dtype=np.float32) < 1 / 2)
-    return np.asarray((random.permutation(math.prod(shape)) + seed).reshape(shape) % 2 == 1)
+    return np.asarray(random.permutation(math.prod(shape)).reshape(shape) % 2 == 1)
 
 
-def denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def denormals(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Multiples of the least positive number below the least normal one, of both signs; a quarter are zeros."""
     limits = ml_dtypes.finfo(dtype)
     least, bits = float(limits.smallest_subnormal), int(limits.nmant)
     steps = np.floor(np.exp2(random.uniform(0, bits, shape)))
-    made = least * np.minimum(steps, 2**bits - 1) * np.where(_alternating(shape, seed, random), -1.0, 1.0)
+    made = least * np.minimum(steps, 2**bits - 1) * np.where(_alternating(shape, random), -1.0, 1.0)
     # A scalar, and the first of several, stays: a tensor of only zeros would be another kind.
     zero = (random.random(shape) < _PART) & (np.arange(math.prod(shape)).reshape(shape) > 0)
     return np.where(zero, 0.0, made)
 
 
-def huge_among_usual(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def huge_among_usual(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values, with huge ones of alternating signs at the places of `scattered_places`."""
     low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
-    places = scattered_places(shape, seed, random)
-    sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
+    places = scattered_places(shape, random)
+    sign = np.where(_numbered(places) % 2, -1.0, 1.0)
     return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), standard_normal(random, shape))
 
 
 def non_finite_among_usual(
-    shape: Shape, seed: int, random: np.random.Generator, values: tuple[float, ...] = _INFINITE
+    shape: Shape, random: np.random.Generator, values: tuple[float, ...] = _INFINITE, *, apart: str = ""
 ) -> np.ndarray:
-    """Usual values, with +inf, -inf and NaN (or these `values`) at the elements of `scattered_places`.
+    """Usual values, with +inf, -inf and NaN (or these `values`) in turn at the elements of `scattered_places`.
 
-    By the seed modulo three: they alternate; each row (along the last axis) has only one of them, because a NaN would
-    hide what a row of -inf does to a Softmax; each slice along the first axis has only one, because other values would
-    turn infinity into NaN in a sum.
+    apart: "rows" if each row (along the last axis) has only one of them, because a NaN would hide what a row of -inf
+    does to a Softmax; "slices" if each slice along the first axis has one element, because other ones would turn
+    infinity into NaN in a sum.  Of fewer than three elements all alternate.
     """
-    way = seed % 3 if math.prod(shape) >= _MIN_HUGE else 0
-    places = lone_places(shape, random) if way == _LONE else scattered_places(shape, seed, random)
-    turns = _turns(places)
-    if way == _IN_ROWS:
-        turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
-    first = 0 if way == _LONE else seed
-    return np.where(places, np.array(values)[(turns + first) % len(values)], standard_normal(random, shape))
+    apart = apart if math.prod(shape) >= _MIN_HUGE else ""
+    places = lone_places(shape, random) if apart == "slices" else scattered_places(shape, random)
+    number = _numbered(places)
+    if apart == "rows":
+        number = np.broadcast_to(_numbered(np.asarray(places.any(axis=-1)))[..., None], shape)
+    return np.where(places, np.array(values)[number % len(values)], standard_normal(random, shape))
 
 
-def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """By turn: infinity of both signs; NaN everywhere; infinity of one sign in each row.  The rest are usual values."""
-    turn = seed % 3
-    return np.full(shape, np.nan) if turn == 1 else non_finite_among_usual(shape, turn // 2, random, _INFINITE[:2])
-
-
-def _turns(places: np.ndarray) -> np.ndarray:
+def _numbered(places: np.ndarray) -> np.ndarray:
     """Number the true elements from 0; the numbers of the others are meaningless."""
     return np.asarray((np.cumsum(places) - 1).reshape(places.shape))
 
 
-def scattered_places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def scattered_places(shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
     At least three, and one in every row outside of that slice; if the rest has fewer than three elements, it is chosen
-    from all slices.  The slice is the first (odd seeds: the last) along every axis longer than one, in all inputs
-    alike, so that results computed by row, batch or channel are usual there.
+    from all slices.  The slice is the first along every axis longer than one, in all inputs alike, so that results
+    computed by row, batch or channel are usual there.
     """
     if not shape or not math.prod(shape):
         return np.ones(shape, dtype=np.bool_)
-    spared = [-1 if size == 1 else 0 if seed % 2 == 0 else size - 1 for size in shape]
-    kept = [np.flatnonzero(np.arange(size) != place) for size, place in zip(shape, spared, strict=True)]
+    kept = [np.arange(int(size > 1), size) for size in shape]
     if math.prod([len(places) for places in kept]) < _MIN_HUGE <= math.prod(shape):
         kept = [np.arange(size) for size in shape]
     found = random.random(tuple(map(len, kept)), dtype=np.float32) < _PART
@@ -161,21 +116,21 @@ def lone_places(shape: Shape, random: np.random.Generator) -> np.ndarray:
     return places.reshape(shape)
 
 
-def constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
-    return np.broadcast_to(standard_normal(random, _one_each(shape, seed)), shape)
+def constant_rows(shape: Shape, random: np.random.Generator, *, many: bool) -> np.ndarray:
+    """Values that do not change along the last axis; many: along none but the first.  A vector is constant."""
+    return np.broadcast_to(standard_normal(random, _one_each(shape, many)), shape)
 
 
-def _one_each(shape: Shape, seed: int) -> Shape:
-    """The shape of one number for each row along the last axis; in odd seeds, along all axes but the first."""
-    kept = min(1, max(len(shape) - 1, 0)) if seed % 2 else max(len(shape) - 1, 0)
+def _one_each(shape: Shape, many: bool) -> Shape:
+    """The shape of one number for each row along the last axis; many: along all axes but the first."""
+    kept = min(1, max(len(shape) - 1, 0)) if many else max(len(shape) - 1, 0)
     return shape[:kept] + (1,) * (len(shape) - kept)
 
 
-def offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Usual values about a mean, which is negative in odd seeds."""
+def offset(dtype: np.dtype, shape: Shape, sign: int, random: np.random.Generator) -> np.ndarray:
+    """Usual values about a mean of this sign."""
     mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
-    return standard_normal(random, shape) + (-mean if seed % 2 else mean)
+    return standard_normal(random, shape) + sign * mean
 
 
 def small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
@@ -183,8 +138,8 @@ def small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndar
     return standard_normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
-def ordered_rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
+def ordered_rows(dtype: np.dtype, shape: Shape, first: int, random: np.random.Generator) -> np.ndarray:
+    """Rows of one form each, from this one on: a rule may be right only for numbers in no order."""
     made = np.asarray(standard_normal(random, shape))
     ends = _WHOLE if ml_dtypes.finfo(dtype).maxexp > _LONGEST else _WHOLE_HALF
     long = shape[-1] if shape else 1
@@ -199,17 +154,17 @@ def ordered_rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Gen
     )
     listed = made.reshape(-1, long) if made.size else made.reshape(0, 1)
     for place, form in enumerate(forms):
-        rows = listed[(place - seed) % len(forms) :: len(forms)]
+        rows = listed[(place - first) % len(forms) :: len(forms)]
         rows[:] = form(rows) if rows.size else rows
     return made
 
 
 def all_magnitudes(
-    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0, top: float = 1.0
+    dtype: np.dtype, shape: Shape, random: np.random.Generator, *, flip: int = 0, part: float = 1.0, top: float = 1.0
 ) -> np.ndarray:
     """Normal numbers of all exponents: one from each of as many equal stretches as there are, the last near its end.
 
-    Stretches have a sign in turn, in the next seed the other.  part: of the exponents, those nearest to zero; top: of
+    Stretches have a sign in turn, by `flip` the other.  part: of the exponents, those nearest to zero; top: of
     those above it.
     """
     limits = ml_dtypes.finfo(dtype)
@@ -218,30 +173,30 @@ def all_magnitudes(
     turn = random.permutation(count)
     places = (turn + random.random(count)) / max(count, 1)
     places[turn == count - 1] = 1 - _TOP * random.random() / (most - least)
-    made = np.exp2(least + (most - least) * places) * np.where((turn + seed) % 2, -1.0, 1.0)
+    made = np.exp2(least + (most - least) * places) * np.where((turn + flip) % 2, -1.0, 1.0)
     return np.asarray(made.reshape(shape))
 
 
 def row_magnitudes(
-    dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0
+    dtype: np.dtype, shape: Shape, random: np.random.Generator, *, many: bool, part: float = 1.0
 ) -> np.ndarray:
     """Normal numbers, those of each row times one of `all_magnitudes`: none so large that sums overflow."""
-    magnitudes = np.abs(all_magnitudes(dtype, _one_each(shape, seed), seed, random=random, part=part, top=_HUGE[1]))
+    magnitudes = np.abs(all_magnitudes(dtype, _one_each(shape, many), random, part=part, top=_HUGE[1]))
     return np.asarray(standard_normal(random, shape) * magnitudes)
 
 
-def tiny(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Usual values made tiny: by one factor or another as the place along the first axis, and the seed, go."""
+def tiny(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Usual values made tiny: by one factor or the other in turn along the first axis."""
     factors = np.exp2(np.array(_FAINT) * int(ml_dtypes.finfo(dtype).minexp))
     first = np.arange(shape[0] if shape else 1)
-    each = factors[(first + seed) % len(factors)]
+    each = factors[first % len(factors)]
     return np.asarray(standard_normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
 
 
-def uniform_large(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
+def uniform_large(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Numbers of about one large magnitude, every other along the last axis negative, in all inputs alike."""
     top = min(_LOUD, float(ml_dtypes.finfo(dtype).maxexp) - _SPARED)
-    sign = np.where((np.arange(shape[-1] if shape else 1) + seed) % 2, -1.0, 1.0).reshape(shape[-1:])
+    sign = np.where(np.arange(shape[-1] if shape else 1) % 2, -1.0, 1.0).reshape(shape[-1:])
     return np.asarray(sign * np.exp2(random.uniform(top - _ALIKE, top, shape)))
 
 

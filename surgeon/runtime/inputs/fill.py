@@ -8,6 +8,11 @@ import numpy as np
 from surgeon.runtime.inputs.input_spec import InputSpec
 
 Shape: TypeAlias = tuple[int, ...]
+DECLARABLE = (
+    *("zeros", "denormals", "extreme", "non_finite", "constant_rows", "offset", "small", "magnitudes"),
+    *("holes", "hidden_rows", "backwards", "wide", "large"),
+)
+"""Kinds of inputs of which a rule may say that it differs there (`differs=`)."""
 
 
 class Blank(NamedTuple):
@@ -42,6 +47,8 @@ class Fill(NamedTuple):
     """Whether the numbers are finite and so large that results may overflow."""
     may_not_fit: bool = False
     """Whether sizes that depend on the values may contradict the shapes that the source states."""
+    decides: bool = False
+    """Whether results jump exactly at the numbers, so that the noise of rounding has to be measured near them."""
 
 
 Fills: TypeAlias = Mapping[str, Fill]

@@ -1,6 +1,8 @@
 """Random inputs that a model can run on, with the shapes, dtypes and ranges that the graph needs."""
 
-from collections.abc import Collection, Mapping
+import math
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +15,10 @@ from surgeon.analysis.input_dependence import InputDependence
 from surgeon.analysis.input_roles import InputRole, InputRoles, named_role
 from surgeon.ir.index import Index
 from surgeon.ops.traversal import uses_float16
-from surgeon.runtime.inputs.input_spec import FLOATS, MAX_CONDITIONS, InputSpec, InputsUnknown, ValueKind
+from surgeon.runtime.inputs.fill import Blank, Fill, Fills, fill_array
+from surgeon.runtime.inputs.input_spec import FLOATS, InputSpec, InputsUnknown
+from surgeon.runtime.inputs.role_fills import SAMPLED
 from surgeon.runtime.inputs.string_values import vocabulary
-from surgeon.runtime.inputs.tensor_filler import TensorFiller
 from surgeon.shapes.constraints.input_dims import (
     DynamicDim,
     check_dim_names,
@@ -27,7 +30,10 @@ from surgeon.shapes.constraints.input_dims import (
     size_sets,
 )
 
-__all__ = ["InputGenerator", "InputsUnknown", "ValueKind", "generate_inputs"]
+_MAX_ELEMENTS = 1 << 28  # of an input: 1 GiB of float32
+NO_FILLS: Fills = {}
+
+__all__ = ["InputGenerator", "InputsUnknown", "generate_inputs"]
 
 
 class InputGenerator:
@@ -54,7 +60,6 @@ class InputGenerator:
         self.free: dict[str, DynamicDim] = dynamic_dims(inputs)
         index = Index.over(skeleton)
         wants: list[InputSpec] = []
-        self.conditions = 0
         roles, dependence = InputRoles(index), InputDependence(index)
         half, assumed = uses_float16(skeleton), assumptions_of(skeleton) if assumed is None else assumed
         for entry in inputs:
@@ -74,7 +79,6 @@ class InputGenerator:
                     dims,
                     role=role,
                     named=named,
-                    turn=self.conditions,
                     kind=kind,
                     is_unconstrained=free,
                     half=half,
@@ -82,37 +86,16 @@ class InputGenerator:
                     assumption=assumed.get(entry.name),
                 )
             )
-            self.conditions += kind == "condition"
         if any(want.kind == "words" for want in wants):
             wants = [_with_words(want, vocabulary(skeleton)) for want in wants]
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
-        self.signed = any(want.signed for want in wants)
-        self.widens = any(want.takes_wide_values for want in wants)
-        self.hiding = [want.name for want in wants if want.is_mask]  # inputs that say which scores are hidden
-        self.edged = frozenset(
-            want.name for want in wants if want.takes_edge_values
-        )  # inputs that `wants.EDGES` differ for
+        self.edged = frozenset(want.name for want in wants if want.takes_edge_values)  # floats of arithmetic only
 
     def speak(self, words: Collection[str]) -> None:
         """Add strings that string inputs may hold."""
         self.wants = tuple(_with_words(want, words) for want in self.wants)
-
-    @property
-    def words(self) -> int:
-        """The largest number of strings that a string input may hold."""
-        return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
-
-    def is_affected_by(self, values: ValueKind) -> bool:
-        """Whether values of this kind differ from the usual ones in any input."""
-        return any(want.answers_to(values) for want in self.wants)
-
-    def seeds(self) -> int:
-        """The number of consecutive seeds that exercise most of a model: two, or all combinations of its conditions."""
-        if not self.wants:
-            return 1
-        return 1 << max(1, min(self.conditions, MAX_CONDITIONS))
 
     def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return the sets of sizes to try first; one empty set if no dim is dynamic.
@@ -139,12 +122,26 @@ class InputGenerator:
         return fallback_sets(self.free, dims)
 
     def generate(
-        self, seed: int, sizes: Mapping[str, int], values: ValueKind = ValueKind.USUAL, leave: Collection[str] = ()
+        self,
+        seed: int,
+        sizes: Mapping[str, int],
+        fills: Fills = NO_FILLS,
+        usual: Fill = SAMPLED,
+        *,
+        drawn_by: Sequence[int] = (),
     ) -> dict[str, np.ndarray]:
-        """Return one array per input, except those to leave out; equal arguments give equal arrays."""
-        wants = [want for want in self.wants if want.name not in leave]
-        made = {want.name: TensorFiller(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
-        return made | {name: array for name, array in self.shape_only(sizes).items() if name not in leave}
+        """Return one array per input, by its fill or as usual; equal arguments give equal arrays.
+
+        drawn_by: further numbers to draw by.  Raises InputsUnknown for an array that is too large.
+        """
+        made: dict[str, np.ndarray] = {}
+        for want in self.wants:
+            shape = want.shape(sizes)
+            if math.prod(shape) >= _MAX_ELEMENTS:
+                raise InputsUnknown(f"input '{want.name}' of shape {list(shape)} is too large to make")
+            random = np.random.default_rng([seed, zlib.crc32(want.name.encode()), *drawn_by])
+            made[want.name] = want.obeying(fill_array(fills.get(want.name, usual), Blank(want, shape, sizes, random)))
+        return made | self.shape_only(sizes)
 
     def obeying(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Inputs with other elements in place of those that violate an assumption."""
@@ -155,13 +152,6 @@ class InputGenerator:
         return {
             want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in self._bare
         }
-
-    def _kind_of(self, want: InputSpec, seed: int, values: ValueKind) -> ValueKind:
-        """The values of one input: a kind that changes only every other input gives the rest usual values."""
-        if values is not ValueKind.SAFE_ROW_MAGNITUDES or len(self.edged) < 2 or not want.takes_edge_values:
-            return values
-        place = [other.name for other in self.wants if other.takes_edge_values].index(want.name)
-        return values if (place + seed) % 2 == 0 else ValueKind.USUAL
 
 
 def _with_words(want: InputSpec, words: Collection[str]) -> InputSpec:
@@ -206,7 +196,7 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
 
 
 def _kind(role: InputRole, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
-    """The method of `TensorFiller` that makes an input's values."""
+    """Which of the usual values of `role_fills` an input gets."""
     flags, rank = role.flags, len(dims)
     mask = "mask" in flags or named == "mask"
     if dtype.kind in "OUS":

@@ -11,7 +11,7 @@ from surgeon.analysis.input_roles import IndexLimit
 from surgeon.runtime.inputs.edge_values import standard_normal
 from surgeon.runtime.inputs.fill import Blank, Fill
 from surgeon.runtime.inputs.string_values import in_turn
-from surgeon.shapes.constraints.input_dims import known_size
+from surgeon.shapes.constraints.input_dims import dim_kind, known_size
 
 _SMALL = 10  # integers below are usual: products of several still fit a byte of each sign apart
 _WITHOUT_TABLE = 2  # rows of a table of unknown size: an index is 0 or 1
@@ -31,6 +31,10 @@ _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5
 _PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))
 _TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))
 COUNTED = len(_COUNTS)
+NEGATIVE_COUNTS = (2, 4)
+"""Those of them that count from the end: a few steps, and as many as there are."""
+SOME_TRIPS = (2, 3, 0, 7)
+"""Trips of a loop: usual ones, none, and more than the steps that exporters unroll."""
 
 
 def _with_pins(made: np.ndarray, pins: Sequence[float], random: np.random.Generator) -> np.ndarray:
@@ -68,8 +72,10 @@ def index_range(blank: Blank) -> tuple[int, np.ndarray]:
 
 
 def _indices(blank: Blank) -> np.ndarray:
-    """Indices of every row of a small table, or with both ends among them."""
+    """Indices of every row of a small table, or with both ends among them; positions by name rise from 0."""
     low, within = index_range(blank)
+    if blank.spec.is_position and not low:
+        return _positions(blank)
     high, random = int(within.min()), blank.random
     made = random.integers(low, within, blank.shape)
     if made.size >= high - low > 2 and not within.ndim:
@@ -120,11 +126,16 @@ def _leading(blank: Blank, *, is_trailing: bool = False) -> np.ndarray:
 
 
 def _hidden(blank: Blank, form: str) -> np.ndarray:
-    """Which elements a mask hides: holes with something left in each row, some whole rows, all, or none."""
+    """Which elements a mask hides: holes with something left in each row, some whole rows, all, or none.
+
+    gaps: holes that are not neighbours and never the first of a row, so that a causal row sees a key too.
+    """
     if not blank.shape or form in ("all", "none"):
-        return np.full(blank.shape, form != "none")
+        return np.full(blank.shape, form not in ("none", "gaps"))
     found = (blank.random.random(blank.shape) < _HIDDEN).reshape(-1, blank.shape[-1])
-    if found.size:
+    if form == "gaps":
+        found[:, ::2] = False
+    elif found.size:
         found[np.arange(len(found)), blank.random.integers(0, found.shape[1], len(found))] = False
         half = max(len(found) // 2, 1)
         if form in ("a row", "some"):
@@ -135,7 +146,7 @@ def _hidden(blank: Blank, form: str) -> np.ndarray:
 
 
 def mask(form: str, *, by: float | None = None, beside: bool = False, any_number: bool = False) -> Fill:
-    """A mask that hides holes, "a row", "all" or "none"; "some" is "a row" for masks whose ones hide.
+    """A mask that hides holes, gaps, "a row", "all" or "none"; "some" is "a row" for masks whose ones hide.
 
     by: what hides a score in floats, None for the least number.  beside: usual numbers where nothing is hidden, else
     zeros.  any_number: ones become other numbers than zero, where that is all that counts.
@@ -150,7 +161,7 @@ def mask(form: str, *, by: float | None = None, beside: bool = False, any_number
         shown = np.where(hidden, 0, 1)
         return _other_than_one(blank, shown) if any_number else shown
 
-    kinds = {"holes": ("holes",), "none": ()}.get(form, ("hidden_rows",))
+    kinds = {"holes": ("holes",), "gaps": ("holes",), "none": ()}.get(form, ("hidden_rows",))
     is_endless = by == -np.inf
     kinds += ("non_finite",) if is_endless else ()
     return Fill(f"mask that hides {form}", make, kinds, may_overflow=not is_endless)
@@ -205,9 +216,10 @@ def count_at_a_place(array: np.ndarray) -> Fill:
 
 
 def _lengths(blank: Blank, *, last: int | None = None) -> np.ndarray:
-    """Between 1 and the smallest dynamic dim; the first is that dim.  last: the last one instead."""
-    longest = min((size for size in blank.sizes.values() if size > 0), default=3)
-    if not blank.spec.is_unconstrained and "length" not in blank.spec.role.flags:
+    """Between 1 and the smallest dynamic dim that may be a sequence; the first is that dim, or the last is `last`."""
+    longest = min((size for name, size in blank.sizes.items() if size > 0 and dim_kind(name) != "batch"), default=3)
+    is_known = blank.spec.named == "length" or "length" in blank.spec.role.flags
+    if not blank.spec.is_unconstrained and not is_known:
         longest = min(longest, _MAX_TRIPS)
     made = np.asarray(blank.random.integers(1, longest + 1, blank.shape))
     made.reshape(-1)[:1] = longest
@@ -435,13 +447,48 @@ def _calm(blank: Blank) -> np.ndarray:
         return np.full(blank.shape, index_range(blank)[0])
     if kind in ("plain", "compared") and blank.spec.dtype.kind in "iu":
         return np.ones(blank.shape, np.int64)
+    if kind == "counts" and known_size(blank.spec.role.whole, blank.sizes) is None:
+        return np.asarray(np.minimum(made, 1))
     return blank.random.uniform(0.1, 1.0, blank.shape) if kind == "plain" else made
+
+
+def _sampled(blank: Blank) -> np.ndarray:
+    """Usual values, one of several that strategies try in turn for inputs with a role."""
+    spec, random = blank.spec, blank.random
+    if spec.kind == "condition" or (spec.kind == "mask" and not blank.shape):
+        return np.full(blank.shape, random.integers(2))
+    if spec.kind == "mask":
+        return _leading(blank, is_trailing=bool(random.integers(2)))
+    if spec.kind == "counts" and "trip" in spec.role.flags:
+        return np.full(blank.shape, random.choice(SOME_TRIPS))
+    if spec.kind == "lengths" and not blank.shape and "compared" in spec.role.flags:
+        return usual_values(blank) * random.integers(2)  # at 0 a loop that goes on while something is below it ends
+    if spec.kind == "words":
+        return in_turn(spec.role.words, blank.shape, int(random.integers(len(spec.role.words) or 1)), _key(blank))
+    return usual_values(blank)
+
+
+def _not_negative(blank: Blank) -> np.ndarray:
+    """Usual values with integers of one sign."""
+    made = usual_values(blank)
+    is_whole = blank.spec.signed and made.dtype.kind == "i"
+    return np.asarray(nonzero_divisor(blank, np.where(made < 0, -1 - made, made))) if is_whole else made
+
+
+def _beyond_half(blank: Blank) -> np.ndarray:
+    """Usual integers, and one of each sign that half of their bits do not hold; squares of these still fit."""
+    far = (1 << (4 * blank.spec.dtype.itemsize - 1)) + 5
+    return _with_pins(usual_values(blank).astype(np.int64), [far, -far if blank.spec.signed else far + 2], blank.random)
 
 
 BESIDE_INTEGERS = Fill("fractions", _beside_integers)
 NAN_AMONG_INTEGERS = Fill("NaN as an integer", _nan_among_integers, ("non_finite",))
 USUAL = Fill("usual", usual_values)
 CALM = Fill("calm", _calm)
+SAMPLED = Fill("usual", _sampled)
+"""For the few sets of inputs that no strategy makes: each draws the values of conditions and the side of padding."""
+NOT_NEGATIVE = Fill("usual integers of one sign", _not_negative)
+BEYOND_HALF = Fill("integers that half of their bits do not hold", _beyond_half)
 ANY_NON_ZERO_MASK = mask("holes", any_number=True)
 TRAILING_MASK = Fill("mask with trailing ones", lambda blank: _leading(blank, is_trailing=True))
 BETWEEN = Fill("indices between the ends", _between)
