@@ -104,6 +104,8 @@ def test_the_graph_by_columns(content):
     assert graph["groups"]["parent"][0] == -1
     weights = {tensor.name for tensor in model.graph.initializer}
     assert {graph["tensors"][one] for one in graph["stored"]} >= weights & set(graph["tensors"])
+    categories = dict(zip(graph["ops"], graph["categories"], strict=True))
+    assert (categories["MatMul"], categories["Erf"], categories["Transpose"]) == ("product", "elementwise", "movement")
     types = content.answer("types", {})
     assert types["table"][types["of"][graph["tensors"].index("gelu")]] == "float32[batch,sequence,64]"
 

@@ -3,6 +3,7 @@
 import queue
 import textwrap
 from threading import Thread
+from xml.etree import ElementTree
 
 import pytest
 
@@ -79,6 +80,45 @@ def test_the_picture_beside_a_view_has_what_it_shows_first(watched, server):
     labels = (f"{box.kind if box.kind in pills else box.title} {box.hint}" for box in drawn)
     groups = {f"{label} {label}": label for label in server.content.graph(server.content.scope())["groups"]["label"]}
     assert {groups.get(label, label) for label in labels} == shown
+
+
+def test_the_first_sight_can_be_read(watched):
+    """Its smallest text has eight pixels, and no text of an edge covers another one or a box."""
+    page = watched.page
+    page.get_by_text("32 · 32").first.wait_for()  # with the shapes of weights, which come later
+    height = page.locator("text.small").first.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+    scale = page.locator("svg > g").first.evaluate("one => one.getCTM().a")
+    assert height * scale >= 8
+    found = {
+        kind: page.locator(kind).evaluate_all("all => all.map(one => one.getBoundingClientRect().toJSON())")
+        for kind in ("text.type", ".box")
+    }
+    texts = found["text.type"]
+    assert len(texts) > 15
+    for place, one in enumerate(texts):
+        for other in (*texts[place + 1 :], *found[".box"]):
+            apart = one["right"] <= other["left"] + 1 or other["right"] <= one["left"] + 1
+            assert apart or one["bottom"] <= other["top"] + 1 or other["bottom"] <= one["top"] + 1
+
+
+def test_the_drawing_can_be_saved(watched, tmp_path):
+    """As SVG that stands for itself, and as PNG."""
+    for kind in ("SVG", "PNG"):
+        with watched.page.expect_download() as waiting:
+            watched.page.get_by_role("button", name=kind).click()
+        assert waiting.value.suggested_filename == f"tiny_distilbert.{kind.lower()}"
+        waiting.value.save_as(tmp_path / kind)
+    drawing = ElementTree.fromstring((tmp_path / "SVG").read_bytes())
+    assert {"logits", "LayerNormalization"} <= {text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert "--norm" in drawing.attrib["style"]
+    assert (tmp_path / "PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_category_selects_its_nodes(watched):
+    page = watched.page
+    page.get_by_role("button", name="norm (").click()
+    assert "11 nodes" in page.get_by_role("complementary").inner_text()
+    assert inaccessible(page) == []
 
 
 def test_a_search_leads_to_the_node_and_what_is_in_it(watched):

@@ -13,6 +13,7 @@ from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.ops.schemas import knows_domain, schema
+from surgeon.ops.traits.op_category import op_category
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.match import Match
@@ -107,6 +108,7 @@ class ViewerSession:
             "scopes": [item.label for item in self.index.scopes],
             "ops": list(ops),
             "kinds": [self._kind(op) for op in ops],
+            "categories": [op_category(op) for op in ops],
             "nodes": columns,
             "groups": groups,
             "tensors": list(numbers),

@@ -27,19 +27,22 @@ export function cut(text, most = 26) {
 }
 
 export function words(item, model) {
-  if (item.kind === "node") return { title: item.node.op.split("::").at(-1), line: cut(item.node.name.split("/").at(-1)) };
+  if (item.kind === "node") {
+    return { title: item.node.op.split("::").at(-1), line: cut(item.node.name.split("/").at(-1)), more: cut(model.weights(item.node), 30) };
+  }
   if (item.kind === "group") return { title: cut(item.group.label, 34), line: `${item.nodes.length.toLocaleString("en")} nodes` };
   return { title: cut(model.tensors[item.tensor]), line: cut(model.type(item.tensor), 30) };
 }
 
 export function size(item, model) {
-  const { title, line } = words(item, model);
-  return { width: Math.max(64, title.length * WIDE + 22, line.length * SMALL + 16), height: line ? 38 : 24 };
+  const { title, line, more = "" } = words(item, model);
+  const width = Math.max(64, title.length * WIDE + 22, line.length * SMALL + 16, more.length * SMALL + 16);
+  return { width, height: (line ? 38 : 24) + (more ? 14 : 0) };
 }
 
 export function drawn(item, place, model, state) {
-  const { title, line } = words(item, model), { width, height } = place;
-  const kinds = { node: `node ${item.node?.kind}`, group: `group ${item.group?.kind}`, input: "pill", output: "pill" };
+  const { title, line, more: weights } = words(item, model), { width, height } = place;
+  const kinds = { node: `node ${item.node?.kind} ${item.node?.category}`, group: `group ${item.group?.kind}`, input: "pill", output: "pill" };
   const picked = item.kind === "node" ? state.picked.has(item.node.id)
     : item.kind === "group" && item.nodes.every((id) => state.picked.has(id));
   const ids = item.kind === "node" ? [item.node.id] : item.nodes ?? [];
@@ -67,6 +70,7 @@ export function drawn(item, place, model, state) {
   }
   made.append(shape("text", { class: item.kind === "node" ? "on" : "", x: width / 2, y: 15, "text-anchor": "middle" }, title));
   made.append(shape("text", { class: "small", x: width / 2, y: 32, "text-anchor": "middle" }, line));
+  if (weights) made.append(shape("text", { class: "small", x: width / 2, y: 46, "text-anchor": "middle" }, weights));
   return made;
 }
 
@@ -79,7 +83,14 @@ export function frame(group, place) {
   shape("text", { class: "small", x: 10, y: 15 }, `− ${cut(group.label, Math.max(8, Math.floor(width / 7)))}`));
 }
 
-export function edge(found, model) {
+// The text of an edge: the type of its tensor, or how many tensors there are.
+export function label(found, model) {
+  return cut(found.tensors.length === 1 ? model.type(found.tensors[0]) : `${found.tensors.length} tensors`, 30);
+}
+
+export const LETTER = 6.1, LINE = 13; // width and height of a letter of an edge's text
+
+export function edge(found, model, at) {
   const points = found.points, last = points.at(-1), [first, ...rest] = points;
   let path = `M${first.x} ${first.y}`;
   for (let at = 0; at < rest.length - 1; at += 1) {
@@ -94,8 +105,6 @@ export function edge(found, model) {
     shape("path", { class: "edge", d: path }),
     shape("path", { class: "tip", d: `M${last.x - 3.5} ${last.y - 6}h7l-3.5 6z` }),
   ];
-  const middle = points[Math.floor(points.length / 2)];
-  const type = found.tensors.length === 1 ? model.type(found.tensors[0]) : `${found.tensors.length} tensors`;
-  if (type) parts.push(shape("text", { class: "type", x: middle.x + 4, y: middle.y + 3 }, cut(type, 30)));
+  if (at) parts.push(shape("text", { class: "type", x: at.x, y: at.y }, label(found, model)));
   return shape("g", { class: "wire" }, parts);
 }

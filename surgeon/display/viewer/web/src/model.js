@@ -6,7 +6,8 @@ export class Model {
     this.title = data.title;
     this.tensors = data.tensors;
     this.nodes = data.nodes.name.map((name, id) => ({
-      id, name, op: data.ops[data.nodes.op[id]], kind: data.kinds[data.nodes.op[id]], group: data.nodes.group[id],
+      id, name, op: data.ops[data.nodes.op[id]], kind: data.kinds[data.nodes.op[id]],
+      category: data.categories[data.nodes.op[id]], group: data.nodes.group[id],
       inputs: data.nodes.inputs[id], outputs: data.nodes.outputs[id],
     }));
     this.groups = data.groups.label.map((label, id) => ({
@@ -34,6 +35,12 @@ export class Model {
 
   type(tensor) {
     return this.types ? this.types.table[this.types.of[tensor]] : "";
+  }
+
+  // The shapes of the weights that a node reads, as in 64×256; scalars, sizes and axes are left out.
+  weights(node) {
+    const types = node.inputs.filter((tensor) => this.stored.has(tensor)).map((tensor) => this.type(tensor));
+    return types.filter((type) => !type.startsWith("int64")).map(shapeOf).filter((shape) => shape && shape !== "1").join(" · ");
   }
 
   sources(node) {
@@ -159,4 +166,9 @@ export class Model {
     const down = walk([...cut].flatMap((tensor) => this.readers[tensor]), behind);
     return new Set([...up].filter((id) => down.has(id)));
   }
+}
+
+// The sizes in the text of a type: "float32[64,256]" has 64×256, and a scalar has none.
+function shapeOf(type) {
+  return (type.match(/\[(.*)\]$/)?.[1] ?? "").split(",").map((size) => size.trim()).join("×");
 }

@@ -15,7 +15,7 @@ export class Panel {
     const { model } = this.view;
     this.show(element("h2", {}, model.title), element("p", {}, `${model.nodes.length.toLocaleString("en")} nodes in ${model.groups.length - 1} groups`),
       element("p", {}, "A click opens a group or selects a node, with Shift one more; arrows walk along tensors."),
-      this.tensors("inputs", model.inputs), this.tensors("outputs", model.outputs), this.legend());
+      this.tensors("inputs", model.inputs), this.tensors("outputs", model.outputs), this.legend(), this.colours());
   }
 
   marked() {
@@ -31,6 +31,15 @@ export class Panel {
       this.view.pick(ids, false);
     })));
     return [element("h3", {}, "marked"), element("ul", {}, rows)];
+  }
+
+  // The categories of operators with their colours, and how many nodes are of each.
+  colours() {
+    const { view } = this, found = new Map();
+    for (const node of view.model.nodes) found.set(node.category, [...(found.get(node.category) ?? []), node.id]);
+    const rows = [...found].sort(([, one], [, other]) => other.length - one.length).map(([category, ids]) => element("li", {},
+      element("span", { class: `swatch ${category}` }), this.button(`${category} (${ids.length})`, () => view.pick(ids, false))));
+    return [element("h3", {}, "colours"), element("ul", { class: "plain" }, rows)];
   }
 
   button(text, act, kind = "link") {

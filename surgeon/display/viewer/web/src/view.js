@@ -1,6 +1,7 @@
 // The view: a folded graph to open, search, walk about in and select from.
-import { drawn, edge, element, frame, shape, size } from "./drawing.js";
-import { arrange } from "./layout.js";
+import { LETTER, LINE, drawn, edge, element, frame, label, shape, size } from "./drawing.js";
+import { arrange, labelled } from "./layout.js";
+import { picture, saved } from "./picture.js";
 import { Model } from "./model.js";
 import { Panel } from "./panel.js";
 import style from "./view.css";
@@ -8,6 +9,7 @@ import style from "./view.css";
 const MOST = 700; // boxes that are laid out at once
 const SHOWN = 60; // nodes that a search lists
 const FLAT = 80; // nodes that are shown without their groups
+const READABLE = 0.8; // the scale at which the smallest text has 8 pixels
 
 export class View {
   constructor(root, host, height) {
@@ -33,7 +35,8 @@ export class View {
     this.all.hidden = true;
     const header = element("header", {}, this.input, this.scopes, this.all,
       button("fit", () => this.fit(), "see all that is drawn"), button("−", () => this.zoom(1 / 1.3), "smaller"),
-      button("+", () => this.zoom(1.3), "larger"), button("close all", () => this.closeAll(), "fold all groups"));
+      button("+", () => this.zoom(1.3), "larger"), button("SVG", () => this.save("svg"), "save the drawing as SVG"),
+      button("PNG", () => this.save("png"), "save the drawing as PNG"), button("close all", () => this.closeAll(), "fold all groups"));
     this.panel = new Panel(this);
     this.frame = element("div", { class: "view", style: `height: ${typeof height === "number" ? `${height}px` : height}` },
       header, this.sheet, this.panel.element, element("footer", {}, this.status, this.chips));
@@ -85,12 +88,20 @@ export class View {
     this.spread();
     this.scopes.hidden = data.scopes.length < 2;
     this.scopes.replaceChildren(...data.scopes.map((name) => element("option", { value: name, selected: name === scope }, name || "main graph")));
-    this.draw();
-    this.fit();
-    this.panel.model();
     const model = this.model;
+    this.draw();
+    this.fit(READABLE);
+    this.panel.model();
     model.types = await this.host.ask("types", { scope });
-    if (this.model === model) this.draw();
+    if (this.model !== model) return;
+    this.draw(); // boxes are larger with the shapes of weights
+    this.fit(READABLE);
+    this.panel.model();
+  }
+
+  async save(kind) {
+    const found = picture(this.svg, this.moved.getBBox(), this.frame, style);
+    saved(await (kind === "png" ? found.png() : found.svg()), `${this.model.title.replace(/\.onnx$/, "")}.${kind}`);
   }
 
   // Open what is alone, so that the first sight shows something.
@@ -124,11 +135,12 @@ export class View {
     this.layout = layout;
     this.sight = sight;
     const state = { picked: this.picked, marks: this.marks };
+    const texts = labelled(layout, (one) => label(one, model), LETTER, LINE);
     const depth = (group) => (group.parent > 0 ? 1 + depth(model.groups[group.parent]) : 0);
     const groups = [...sight.groups].sort((one, other) => depth(one) - depth(other));
     this.moved = shape("g", {},
       groups.map((group) => frame(group, layout.frames.get(group.id))),
-      layout.edges.map((one) => edge(one, model)),
+      layout.edges.map((one) => edge(one, model, texts.get(one))),
       [...sight.items.values()].map((item) => drawn(item, layout.boxes.get(item.key), model, state)));
     this.svg = shape("svg", { role: "group", "aria-label": `graph of ${model.title}` }, this.moved);
     this.sheet.replaceChildren(this.svg, this.found);
@@ -147,12 +159,18 @@ export class View {
     this.moved.setAttribute("transform", `translate(${this.at.x} ${this.at.y}) scale(${this.at.scale})`);
   }
 
-  fit() {
+  // See all that is drawn, or its beginning where that would be smaller than a scale.
+  fit(least = 0.05) {
     const all = this.layout.all, wide = this.sheet.clientWidth || 700, high = this.sheet.clientHeight || 500;
-    const scale = Math.max(0.25, Math.min(1.1, wide / (all.width + 20), high / (all.height + 20)));
-    const top = all.y - all.height / 2;
-    this.at = { scale, x: wide / 2 - all.x * scale, y: all.height * scale > high ? 10 - top * scale : high / 2 - all.y * scale };
+    const scale = Math.max(least, Math.min(1.1, wide / (all.width + 20), high / (all.height + 20)));
+    const top = all.y - all.height / 2, first = all.width * scale > wide ? this.first() : all;
+    this.at = { scale, x: wide / 2 - first.x * scale, y: all.height * scale > high ? 10 - top * scale : high / 2 - all.y * scale };
     this.move();
+  }
+
+  // The topmost box.
+  first() {
+    return [...this.layout.boxes.values()].reduce((one, other) => (other.y < one.y ? other : one));
   }
 
   zoom(by, x = this.sheet.clientWidth / 2, y = this.sheet.clientHeight / 2) {
