@@ -1,9 +1,11 @@
 """Results that pass because of the original alone, without a reference: the same ones that pass with it."""
 
 import math
+import re
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 import surgeon
@@ -12,6 +14,8 @@ from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.close_results import judge_close
 from surgeon.runtime.numerics.sensitivity import Sensitivity
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
+from surgeon.testing import parse
+from tests.command_line import run
 from tests.judging_twice import judging_twice
 from tests.mutation.subjects import fixtures
 
@@ -138,3 +142,27 @@ def test_a_note_on_a_limit_above_one_per_cent():
     assert summary.loose_limit_note() != ""
     summary.add(judged(), two, "float64", is_usual=True)
     assert summary.loose_limit_note() == ""
+
+
+@pytest.mark.parametrize(("number", "percent", "outcome"), [
+    (2**15, "", "PROVED 1 of 1 site;"), (2**19, "9", "PROVED 1 of 1 site;"), (2**24, "288", "UNPROVED 0 of 1 site"),
+])  # fmt: skip
+def test_a_loose_limit_is_on_the_first_screen(number, percent, outcome, tmp_path):
+    """What is added and taken off again rounds x: up to a part, a note says so; beyond, the site is unproved.
+
+    The error is one number, a part of the limit.
+    """
+    text = f"(float[n, 8] x) => (float[n, 8] y) <float b = {{{number}}}> {{ a = Add(x, b)  c = Sub(a, b)  y = Neg(c) }}"
+    onnx.save(parse(text), tmp_path / "in.onnx")
+    (tmp_path / "rules.py").write_text(
+        "from surgeon import rule\n\n\ndef found(g, x, b):\n    return g.neg(g.sub(g.add(x, b), b))\n\n\n"
+        "@rule(patterns=[found], target='any')\ndef moved(g, x, b):\n    return g.sub(g.sub(b, x), b)\n"
+    )
+    done = run("rewrite", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), f"--rules={tmp_path / 'rules.py'}")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.output.split())
+    note = f"'y' may be off by {percent} % of its largest number on all inputs, because rounding on the way moves it"
+    assert (note in text) == bool(percent)
+    assert outcome in text
+    assert len(re.findall(r"largest error 0\.\d+ of the limit \(moved at y\)", text)) == 1
+    assert "is allowed" not in text

@@ -2,7 +2,13 @@
 
 from typing import Any
 
+import pytest
+from onnx import helper
+
 from surgeon import Graph, Tensor, rewrite, rule
+from surgeon.ops.schemas import schema
+from surgeon.ops.traits.dtype_traits import QUANTIZING
+from surgeon.runtime.sessions.float64_reference import _stays_narrow
 from surgeon.testing import parse
 from tests.mutation.building import is_original
 
@@ -40,3 +46,12 @@ def test_an_infinity_where_the_quotient_is_finite_is_wrong() -> None:
         return g.mul(x, g.reciprocal(z))
 
     assert outcome("{ y = Div(x, z) }", by_reciprocal) == "failed"
+
+
+@pytest.mark.parametrize("name", sorted(QUANTIZING))
+def test_operators_that_round_by_design_are_known_by_their_domain(name: str) -> None:
+    """An operator of another domain may have the same name, and compute in any dtype."""
+    domain, _, op = name.rpartition("::")
+    assert schema(domain, op) is not None
+    assert _stays_narrow(helper.make_node(op, ["x"], ["y"], domain=domain))
+    assert not _stays_narrow(helper.make_node(op, ["x"], ["y"], domain="acme"))

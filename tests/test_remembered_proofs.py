@@ -61,6 +61,16 @@ def entries(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".note", ".ops"))
 
 
+@pytest.mark.parametrize("flags", [(), ("--no-cache",)])
+def test_proofs_of_a_rule_by_itself_are_remembered_by_default(folder, tmp_path, flags):
+    source = "from surgeon import rule\n\n\ndef found(g, x):\n    return g.neg(g.neg(x))\n\n\n"
+    written = "@rule(patterns=[found], target='any')\ndef r(g, x):\n    return g.identity(x)\n"
+    (tmp_path / "rules.py").write_text(source + written)
+    done = run("rules", f"{tmp_path / 'rules.py'}", "--prove", "--target", "onnx", *flags)
+    assert done.exit_code == 0, done.output
+    assert bool(entries(folder)) is not bool(flags)
+
+
 def test_other_tests_have_no_store():
     assert os.environ["SURGEON_CACHE"] == "off"
     assert disk_store.disk_store() is None

@@ -3,9 +3,7 @@
 It does not search near misses, and the proof reuses the run.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
 import onnx
 
@@ -68,15 +66,15 @@ class InstanceRewrite:
         with gc_paused():
             return index_patch(self.run.index).to_proto()
 
-    def proved(self, dims: dict[str, int], custom_ops: Sequence[str | Path]) -> SiteProof | None:
+    def proved(self, options: CheckOptions) -> SiteProof | None:
         """The weakest proof of all sites; None if nothing was rewritten.
 
-        dims, custom_ops: as in CheckOptions.  Raises CheckFailed if the rewritten model is invalid.
+        Raises CheckFailed if the rewritten model is invalid.
         """
         if not self.has_fired:
             return None
         with gc_paused():
-            prove_sites(self.run, self.model, CheckOptions(dims=dims, custom_ops=custom_ops))
+            prove_sites(self.run, self.model, options)
             proofs = [site.proof for site in self.run.sites if site.proof is not None]
             found = weakest_proof(proofs) if proofs else None
             complaint = None

@@ -31,6 +31,7 @@ from surgeon.errors import CheckFailed, SurgeonError, Unavailable
 from surgeon.ops.schemas import history
 from surgeon.pipeline.acceptance.near_misses import misses_of_pattern
 from surgeon.printed_commands import command
+from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.compiler import CompiledPattern
@@ -71,10 +72,10 @@ def compare_zero_size(
 
 
 class InstanceJudge:
-    """Proves instances of one rule.  custom_ops: libraries and Python files that implement ops."""
+    """Proves instances of one rule.  custom_ops: libraries and Python files that implement ops.  cache: as there."""
 
-    def __init__(self, rule: Rule, custom_ops: Sequence[str | Path]) -> None:
-        self.rule, self.custom_ops = rule, custom_ops
+    def __init__(self, rule: Rule, custom_ops: Sequence[str | Path], *, cache: bool) -> None:
+        self.rule, self.custom_ops, self.cache = rule, custom_ops, cache
         self._findings: dict[tuple[ModelFingerprint, ModelFingerprint, str], InstanceResult] = {}
 
     def found(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
@@ -121,7 +122,8 @@ class InstanceJudge:
     def _checked(self, case: InstanceSpec, trial: InstanceRewrite) -> InstanceResult:
         """The result of the check of a rewrite."""
         try:
-            proof = trial.proved(case.arguments.dims(), self.custom_ops)
+            dims = case.arguments.dims()
+            proof = trial.proved(CheckOptions(dims=dims, custom_ops=self.custom_ops, cache=self.cache))
         except CheckFailed as error:
             return InstanceResult(InstanceOutcome.FAILED, str(error))
         if proof is None:  # nothing was rewritten, which the caller has ruled out
@@ -148,6 +150,7 @@ def prove_rule(
     quick: bool = False,
     custom_ops: Sequence[str | Path] = (),
     progress: Progress | None = None,
+    cache: bool = True,
 ) -> RuleProof:
     """Prove a rule on instances made from its own patterns.
 
@@ -160,11 +163,12 @@ def prove_rule(
     rank, and one set of shapes for all but the first form of a pattern; further ranks only if all instances are
     declined; and one target's proof of a pattern and a form counts for another.  custom_ops: libraries and Python files
     that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.
-    Raises RuleError for a pattern that cannot be traced.
+    cache: remember proofs from run to run.  Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
     with traits_of_files(custom_ops):
-        made = _RuleProver(rule, targets or rule.targets, quick, custom_ops=custom_ops, progress=progress).run()
+        judging = InstanceJudge(rule, custom_ops, cache=cache)
+        made = _RuleProver(judging, targets or rule.targets, quick, progress=progress).run()
     made.seconds = time.perf_counter() - started
     return made
 
@@ -187,19 +191,13 @@ class _RuleProver:
     """Proves one rule; equal pairs of models are checked once."""
 
     def __init__(
-        self,
-        rule: Rule,
-        targets: Sequence[str],
-        quick: bool,
-        custom_ops: Sequence[str | Path],
-        progress: Progress | None,
+        self, judging: InstanceJudge, targets: Sequence[str], quick: bool, progress: Progress | None
     ) -> None:
-        self.rule, self.targets, self.quick = rule, targets, quick
-        self.custom_ops, self.progress = custom_ops, progress
+        rule = self.rule = judging.rule
+        self.targets, self.quick, self.progress = targets, quick, progress
         self.proof = RuleProof(rule.name, rule.where)
         self.newest = newest_opset()
-        self.judging = InstanceJudge(rule, custom_ops)
-        self.candidates = Candidates(quick, custom_ops)
+        self.judging, self.candidates = judging, Candidates(quick, judging.custom_ops)
         self.floats: dict[tuple[int, int, str, str], onnx.ModelProto | None] = {}
 
     def run(self) -> RuleProof:
@@ -389,7 +387,7 @@ class _RuleProver:
         model = self._float(case)
         if model is None or case.arguments.kind != "shapes" or case.arguments.rank == 0:
             return
-        found = prove_without_shapes(model, self.rule, case.target, self.custom_ops)
+        found = prove_without_shapes(model, self.rule, case.target, self.judging.custom_ops)
         if found is not None:
             yield self._entry(replace(case, arguments=replace(case.arguments, kind="unstated")), model, found)
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 @derived_command(positional={"name": "[NAME]"}, targets=Spelling("--target", type=TargetName(), multiple=True))
-def rules(name: str | None, custom_ops: Sequence[str], prove: bool = False, targets: Sequence[str] = ()) -> None:
+def rules(
+    name: str | None, custom_ops: Sequence[str], cache: bool, prove: bool = False, targets: Sequence[str] = ()
+) -> None:
     """List the rules, or print the manual of those that NAME leads to, or prove them.
 
     NAME is as for --rules: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 if every form is
@@ -46,12 +48,14 @@ def rules(name: str | None, custom_ops: Sequence[str], prove: bool = False, targ
         data = {"name": name, **EDIT_ALIASES[name]._asdict()}
         emit([CommandResult("tail", data)], show=lambda: print_postprocessing(name, sys.stdout))
     elif prove:
-        _prove_rules(unique_rules(resolve(name)), targets, custom_ops)
+        _prove_rules(unique_rules(resolve(name)), targets, custom_ops, cache=cache)
     else:
         emit(unique_rules(resolve(name)))
 
 
-def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> None:
+def _prove_rules(
+    found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str], *, cache: bool
+) -> None:
     """Prove rules, and show each proof as soon as it is there."""
     from surgeon.authoring.rule_proof.prover import prove_rule
     from surgeon.display.terminal.terminal_renderer import show
@@ -64,7 +68,8 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
     proofs: list[RuleProof] = []
     for number, rule in enumerate(found):
         with progress(False, "proof") as note:
-            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
+            chosen = list(targets) or None
+            proof = prove_rule(rule, targets=chosen, custom_ops=libraries, progress=note, cache=cache)
         proofs.append(proof)
         if not is_json:
             click.echo("\n" * bool(number), nl=False)

@@ -81,11 +81,13 @@ SEQUENCE_LOOPS = frozenset(("SequenceMap",))
 QUANTIZING = frozenset(
     (
         *("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BitCast", "StringNormalizer"),
-        *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "MatMulIntegerToFloat", "GatherBlockQuantized", "QMoE", "QGemm"),
-        *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"),
+        *(f"com.microsoft::{op}" for op in ("QuantizeLinear", "MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "QMoE")),
+        *(f"com.microsoft::{op}" for op in ("MatMulIntegerToFloat", "GatherBlockQuantized", "QGemm", "QAttention")),
+        *(f"com.microsoft::{op}" for op in ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM")),
+        "com.microsoft::QEmbedLayerNormalization",
     )
 )
-"""Operators, without domains, that round by design: in a wider dtype they would compute something else."""
+"""Operators, by `Node.op`, that round by design: in a wider dtype they would compute something else."""
 SELECTING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
 """Operators that return indices of selected elements, such as the largest."""
 SIGMOIDS = frozenset(("Sigmoid",))

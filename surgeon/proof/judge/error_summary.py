@@ -78,12 +78,13 @@ class ErrorSummary:
         blurred = [error for name, error in self._blurred.items() if name not in self._unblurred]
         lost = [error for name, error in self._noisy.items() if name not in self._informative]
         reasons = chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost))
-        return self._doubted or next(reasons, None)
+        return self._doubted or next(reasons, None) or self.loose_limit_note(1.0)  # zeros in its place would pass
 
-    def loose_limit_note(self) -> str:
-        """A note on a float32 output whose limit on usual inputs is never below `MAX_LIMIT`; empty for none."""
+    def loose_limit_note(self, most: float = MAX_LIMIT) -> str:
+        """A note on a float32 output whose limit on usual inputs is never below a part of it; empty for none."""
         loose = max(self._tightest.values(), key=lambda one: one.limit_over_scale, default=None)
-        if loose is None or loose.limit_over_scale <= MAX_LIMIT:
+        if loose is None or loose.limit_over_scale <= most:
             return ""
-        part = f"{100 * loose.limit_over_scale:.2g} % of its largest number"
-        return f"{loose.name!r} may be off by {part} on all inputs, because {loose.because}"
+        percent = 100 * loose.limit_over_scale
+        part = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"  # 290, not 2.9e+02
+        return f"{loose.name!r} may be off by {part} % of its largest number on all inputs, because {loose.because}"

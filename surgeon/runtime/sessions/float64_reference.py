@@ -65,7 +65,7 @@ def to_float64(mini: ModelProto) -> ModelProto | None:
 
 def _stays_narrow(node: NodeProto) -> bool:
     """Whether a node has no equivalent in float64."""
-    if node.domain == "ai.onnx.ml" or node.op_type in QUANTIZING or is_random(node):
+    if node.domain == "ai.onnx.ml" or op_of(node) in QUANTIZING or is_random(node):
         return True
     if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
         return True
