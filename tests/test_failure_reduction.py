@@ -118,7 +118,7 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
         "(float[n, 6] x) => (float[n, 1] y) ",
         "{ b = Less(c, x) f = Cast<to = 1>(b) s = ReduceSum(f, last) y = Max(s, one) }",
         "{ b = Less(c, x) f = Cast<to = 1>(b) s = ReduceMax(f, last) y = Max(s, one) }",
-        "x[0, #] = # and x[0, #] = # give 1.0 instead of 2.0 (by literals, zeros elsewhere, shapes [1, 6])",
+        "x[0, #] = # and x[0, #] = # give 1.0 instead of 2.0 (by ~, zeros elsewhere, shapes [1, 6])",
     ),
 }
 

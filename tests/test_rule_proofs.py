@@ -242,8 +242,8 @@ def mean_of_neg(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
 # fmt: off
 FAULTS = {
     "a wrong constant": (
-        exact, lambda g, x: g.mul(x, 0.4, g.add(g.erf(g.div(x, 2**0.5)), 1.0)), "x[a, b, c]", "differs"),
-    "swapped inputs": (lambda g, x, y: g.neg(g.sub(x, y)), lambda g, x, y: g.sub(x, y), "x[a, b, c]", "differs"),
+        exact, lambda g, x: g.mul(x, 0.4, g.add(g.erf(g.div(x, 2**0.5)), 1.0)), "x[a, b, c]", "instead of"),
+    "swapped inputs": (lambda g, x, y: g.neg(g.sub(x, y)), lambda g, x, y: g.sub(x, y), "x[a, b, c]", "instead of"),
     "another dtype": (
         lambda g, x: g.abs(g.abs(x)), lambda g, x: g.cast(g.abs(x), to="float16"), "x[a, b, c]", "is float16 where"),
     "right for rank 3, wrong for rank 2": (
@@ -257,11 +257,11 @@ FAULTS = {
     "wrong where there are no elements": (
         lambda g, x: g.neg(g.flatten(x)), lambda g, x: g.reshape(g.neg(x), [0, -1]), "x[0, 3]", "no elements"),
     "wrong only for infinity": (
-        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.add(g.sub(x, x), g.abs(x)), "x[a, b, c]", "NaN"),
+        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.add(g.sub(x, x), g.abs(x)), "x[a, b, c]", "gives nan instead of"),
     "a form of any_of that means something else": (
-        lambda g, x: g.neg(g.any_of(g.mul(x, x), g.abs(x))), lambda g, x: g.neg(g.pow(x, 2)), "", "differs"),
+        lambda g, x: g.neg(g.any_of(g.mul(x, x), g.abs(x))), lambda g, x: g.neg(g.pow(x, 2)), "", "instead of"),
     "wrong when the optional input is there": (
-        lambda g, x, low=None: g.neg(g.clip(x, low)), lambda g, x, low: g.neg(x), "low[]", "differs"),
+        lambda g, x, low=None: g.neg(g.clip(x, low)), lambda g, x, low: g.neg(x), "low[]", "instead of"),
 }
 # fmt: on
 

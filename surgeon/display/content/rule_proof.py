@@ -122,7 +122,7 @@ def _pattern_name(entry: InstanceProof) -> str:
 
 def _unnumbered(reason: str) -> str:
     """A reason without its numbers, which differ between dtypes."""
-    return re.sub(r"\d[\d.e+-]*", "#", reason)
+    return re.sub(r"-?\d[\d.e+-]*", "#", reason)
 
 
 def failure_line(entries: Sequence[InstanceProof]) -> str:
