@@ -59,7 +59,7 @@ BUDGETS = {
     "precision": 5_620,
     "proof": 10_440,
     "rules": 11_570,
-    "rules of `patterns`": 13_250,
+    "rules of `patterns`": 13_600,
     "runtime": 12_860,
     "shapes": 7_200,
     "targets": 3_500,

@@ -22,16 +22,16 @@ FUNCTION = '<domain: "local", opset_import: ["" : 18, "local" : 1]> '
 # the rule, the target, the body, the types of the calls' inputs, and why it is spared (nothing where it is written)
 CASES = {
     "floats": (gelu_tanh, "ort", TANH, ["float[n, 4]"], ""),
-    "doubles": (gelu_tanh, "ort", TANH, ["double[n, 4]"], "too coarse for a double"),
-    "quick, doubles": (quick_gelu, "ort", QUICK, ["double[n, 4]"], "too coarse for a double"),
+    "doubles": (gelu_tanh, "ort", TANH, ["double[n, 4]"], "too coarse for float64"),
+    "quick, doubles": (quick_gelu, "ort", QUICK, ["double[n, 4]"], "too coarse for float64"),
     "one call has no axis": (gelu_tanh, "ort", TANH, ["float[n, 4]", "float"], "at least one axis"),
     "taken apart": (log_softmax, "decomposed", LOGS, ["float[n, 4]"], ""),
-    "taken apart, doubles": (log_softmax, "decomposed", LOGS, ["double[n, 4]"], "LogSoftmax of doubles"),
+    "taken apart, doubles": (log_softmax, "decomposed", LOGS, ["double[n, 4]"], "LogSoftmax of float64"),
     "one call of two is of doubles": (
-        log_softmax, "decomposed", LOGS, ["float[n, 4]", "double[n, 4]"], "LogSoftmax of doubles",
+        log_softmax, "decomposed", LOGS, ["float[n, 4]", "double[n, 4]"], "LogSoftmax of float64",
     ),
     "two calls of floats": (log_softmax, "decomposed", LOGS, ["float[n, 4]", "float[m]"], ""),
-    "nested, doubles": (log_softmax, "decomposed", NESTED, ["double[n, 4]"], "LogSoftmax of doubles"),
+    "nested, doubles": (log_softmax, "decomposed", NESTED, ["double[n, 4]"], "LogSoftmax of float64"),
     "nested, floats": (log_softmax, "decomposed", NESTED, ["float[n, 4]"], ""),
 }  # fmt: skip
 

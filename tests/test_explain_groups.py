@@ -163,7 +163,7 @@ SCORES = graph(
 
 def test_what_the_last_rules_took_is_reported_as_it_was_before() -> None:
     """fused_matmul takes what attention leaves: why that left it stands."""
-    refused = "the mask has r rows where the queries have s"
+    refused = "the mask has r rows, but the queries have s"
     reported = {one.rule: one for one in explanations(SCORES, "attention,fused_matmul")}
     assert reported["attention"].misses[0].reason.startswith(refused)
     assert reported["fused_matmul"].fires

@@ -158,7 +158,7 @@ TOLD = {
         "(float[3, 4] x, bool[3] c) => (float[m, 4] y) { y = Compress<axis = 0>(x, c) }",
         "surgeon edit IN OUT --hold c=VALUE",
     ),
-    "Det": (11, "(float[2, 5, 5] x) => (float[2] y) { y = Det(x) }", "the matrix has 5 rows; it is for up to 4"),
+    "Det": (11, "(float[2, 5, 5] x) => (float[2] y) { y = Det(x) }", "5 rows, but at most 4 are supported"),
 }
 # fmt: off
 REFUSED = {

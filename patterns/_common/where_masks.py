@@ -10,28 +10,34 @@ from .axes import is_same_size
 
 
 class WhereMask(Captures):
-    """A condition: kept, for numbers to stay, or hidden, for them not to."""
+    """The condition of a Where mask.
+
+    kept: true for the numbers that stay. hidden: true for the numbers that are replaced.
+    """
 
     kept: Tensor | Any = None
     hidden: Tensor | Any = None
 
     @property
     def condition(self) -> tuple[Tensor, bool]:
-        """The condition, and whether it holds for the numbers that stay; else for those that do not."""
+        """The condition, and whether it is true for the numbers that stay or for the replaced numbers."""
         return (self.hidden, False) if self.kept is None else (self.kept, True)
 
     def under(self, condition: Tensor) -> Self:
-        """The same with another condition."""
+        """Return the same mask with another condition."""
         return self.but(hidden=condition) if self.kept is None else self.but(kept=condition)
 
 
 def where_masked(g: Graph, m: WhereMask, x: Any, low: Any) -> Tensor:
-    """x, and another number in the place of some."""
+    """Replace some numbers of x by another number."""
     return g.any_of(g.where(m.kept, x, low), g.where(m.hidden, low, x))
 
 
 class SoftmaxWeights(Captures):
-    """Scores whose softmax is taken.  guarded: the weights, if NaN becomes 0.  narrow: the dtype they are cast to."""
+    """Scores before a softmax.
+
+    guarded: the weights if NaN becomes 0. narrow: the dtype to which the weights are cast.
+    """
 
     scores: Tensor
     guarded: Tensor | Any = None
@@ -39,23 +45,23 @@ class SoftmaxWeights(Captures):
 
 
 def softmax_weights(g: Graph, m: SoftmaxWeights) -> Tensor:
-    """softmax(scores), perhaps without NaN, perhaps in another dtype."""
+    """Return softmax(scores), optionally with 0 for NaN, optionally in another dtype."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
     return g.optional(g.cast(g.any_of(nan_guarded(g, m.guarded), soft), to=m.narrow))
 
 
 def nan_guarded(g: Graph, weights: Tensor) -> Tensor:
-    """Weights with 0 in the place of NaN, perhaps as torch's nan_to_num has it: they are never infinite."""
+    """Replace NaN in weights by 0, optionally as torch's nan_to_num does.  Weights are never infinite."""
     plain, found = g.nan_to_zero(weights), g.isinf(weights)
     below = g.where(g.and_(g.less(weights, 0.0), found), g.any_number(), plain)
     return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
 def with_merged_batch_axes(g: Graph, mask: Tensor, rank: int, merged: Sequence[Any], counts: Sequence[Any]) -> Tensor:
-    """A mask for scores of so many axes, of which the first two are one now.
+    """Return a mask for scores of rank `rank`, after their first two axes were merged into one.
 
-    merged, counts: the sizes of these two, and numbers or tensors that hold them, to which a mask is broadcast where it
-    may be smaller.
+    merged, counts: the sizes of these two axes, and numbers or tensors that contain the sizes.  The mask is broadcast
+    to them if it may be smaller.
     """
     sizes = (*[1] * (rank - mask.rank), *mask.shape)
     if sizes[:2] == (1, 1):

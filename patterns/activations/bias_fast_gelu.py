@@ -1,4 +1,4 @@
-"""GELU by its tanh approximation of a sum with a bias."""
+"""GELU by the tanh approximation, of a sum with a bias."""
 
 from surgeon import Constant, Graph, Tensor, rule
 from .._common.floats import is_not_float64
@@ -7,7 +7,7 @@ from .gelu import tanh_approximation
 
 
 def biased(g: Graph, x: Tensor, bias: Constant) -> Tensor:
-    """gelu(x + bias), the GELU by tanh being one node already."""
+    """gelu(x + bias).  The tanh approximation is already one node."""
     total = g.add(x, bias)
     return g.any_of(g.ms_fast_gelu(total), g.gelu(total, approximate="tanh"))
 
@@ -19,9 +19,9 @@ def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
 
 @rule(patterns=[biased], conditions=[is_bias_vector, is_not_float64], form_patterns=[node])
 def bias_fast_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
-    """Let FastGelu add the bias of the linear layer before it.
+    """Fuse the bias of a linear layer into the FastGelu that follows it.
 
-    What: gelu(x + bias), where bias is a vector along the last axis and the GELU is the one by tanh, as one node.
+    What: gelu(x + bias).  The bias is a vector along the last axis, and the tanh approximation of GELU is one node.
     Numerics: rounding only.
     """
     return node(g, x, bias)

@@ -1,4 +1,4 @@
-"""GELU of a sum with a bias, as a linear layer and its activation make it."""
+"""GELU of a sum with a bias, as a linear layer with an activation computes it."""
 
 from surgeon import Constant, Graph, Tensor, require, rule
 from .gelu import exact
@@ -15,7 +15,7 @@ def is_bias_vector(x: Tensor, bias: Constant) -> None:
     require(bias.rank == 1, "the bias must be a vector")
     if x.shape is not None:
         require(x.shape[-1:] == bias.shape, "the bias must be as long as the last axis of x")
-    require(x.rank is not None, "the rank of x is unknown, so the bias may not run along its last axis")
+    require(x.rank is not None, "the rank of x must be known, because the bias must run along its last axis")
 
 
 def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
@@ -25,9 +25,9 @@ def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
 
 @rule(patterns=[biased], conditions=[is_bias_vector], form_patterns=[node])
 def bias_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
-    """Fuse the bias of a linear layer and the exact GELU behind it into com.microsoft::BiasGelu.
+    """Fuse the bias of a linear layer and the exact GELU after it into com.microsoft::BiasGelu.
 
-    What: gelu(x + bias), where bias is a vector along the last axis; the GELU may already be one node.
+    What: gelu(x + bias).  The bias is a vector along the last axis, and the GELU may already be one node.
     Numerics: rounding only.
     """
     return node(g, x, bias)

@@ -27,12 +27,12 @@ def by_elu(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 
 def is_celu(alpha: float) -> None:
-    """Below zero, the maxima and minima choose rightly only for a positive α."""
+    """Require a positive α.  Otherwise max and min select the wrong branch below zero."""
     require(0 < alpha < inf, "alpha must be positive")
 
 
 def node(g: Graph, x: Tensor, alpha: float) -> Tensor:
-    """Celu, which takes only float32."""
+    """Celu, which supports only float32."""
     return g.celu(x, alpha=alpha)
 
 
@@ -40,7 +40,7 @@ def node(g: Graph, x: Tensor, alpha: float) -> Tensor:
 def celu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse the continuously differentiable exponential linear unit into one Celu node.
 
-    What: max(x, 0) + min(α · (exp(x/α) − 1), 0), also with Where, or as α · elu(x/α).  For an α of 1 that is an ELU.
-    Numerics: rounding only.  Celu takes float32 alone: a float16 is cast to it and back.
+    What: max(x, 0) + min(α · (exp(x/α) − 1), 0), the same with Where, or α · elu(x/α).  With α = 1, Celu equals Elu.
+    Numerics: rounding only.  Celu supports only float32, so float16 is cast to float32 and back.
     """
     return in_float32(g, x, lambda wide: g.celu(wide, alpha=alpha))

@@ -1,4 +1,4 @@
-"""Clip, ReLU6 and hardtanh among it: a tensor cut off at two bounds."""
+"""Clip, including ReLU6 and hardtanh: a tensor limited to two bounds."""
 
 from surgeon import Graph, Tensor, require, rule
 
@@ -16,7 +16,7 @@ def upper_first(g: Graph, x: Tensor, low: float, high: float) -> Tensor:
 
 
 def from_zero(g: Graph, x: Tensor, high: float) -> Tensor:
-    """min(relu(x), high), ReLU6 where that is 6; the minimum may be a Clip."""
+    """min(relu(x), high), which is ReLU6 for high = 6.  The minimum may be a Clip."""
     positive = g.relu(x)
     return g.any_of(
         g.capture("whole", g.min(positive, high)), g.clip(positive, None, high), g.clip(positive, 0.0, high)
@@ -24,28 +24,28 @@ def from_zero(g: Graph, x: Tensor, high: float) -> Tensor:
 
 
 def in_order(high: float | None, low: float | None = 0.0) -> None:
-    """Bounds the wrong way round make either a constant, but not the same."""
-    require(low is not None or high is not None, "it has no bounds")
+    """Require a lower bound below the upper one.  Otherwise both sides are constant, but with different values."""
+    require(low is not None or high is not None, "Clip has no bounds")
     if low is None or high is None:
         return
     require(low <= high, "the lower bound must not exceed the upper one")
-    require(high - low > NARROW, "the bounds lie too close for a check to tell what is between them")
+    require(high - low > NARROW, "the bounds are too close together for a check to distinguish values between them")
 
 
 def keeps_rank(x: Tensor, whole: Tensor | None = None) -> None:
-    """A bound of shape [1] makes a vector of a scalar, and Clip does not."""
+    """Refuse a bound of shape [1] for a scalar: Max and Min return a vector, but Clip does not."""
     ranks = {x.rank, x.rank if whole is None else whole.rank}
-    require(None in ranks or len(ranks) == 1, "a bound would raise the rank of the result")
+    require(None in ranks or len(ranks) == 1, "a bound would increase the rank of the result")
 
 
 def require_kernel(g: Graph, x: Tensor) -> None:
-    """Refuse what ONNX Runtime cannot load: it says so too late of a Clip that is inlined."""
-    require(g.opset > 11 or x.dtype != "float64", "below opset 12 no kernel takes Clip of doubles")
-    require(x.dtype != "bfloat16", "no kernel takes Clip of bfloat16")
+    """Refuse a Clip that ONNX Runtime cannot load.  It reports the error too late for a Clip in an inlined function."""
+    require(g.opset > 11 or x.dtype != "float64", "below opset 12 no kernel supports Clip for float64")
+    require(x.dtype != "bfloat16", "no kernel supports Clip for bfloat16")
 
 
 def node(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
-    """Clip; a bound may be left out."""
+    """Clip with optional bounds."""
     return g.clip(x, low, high)
 
 
@@ -58,7 +58,7 @@ def node(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
 def clip(g: Graph, x: Tensor, high: float, low: float = 0.0) -> Tensor:
     """Fuse a maximum and a minimum, or a ReLU and a minimum, into one Clip node.
 
-    What: min(max(x, low), high) in either order, with numbers for bounds that are in order.
+    What: min(max(x, low), high) in either order.  The bounds are numbers, and low is less than high.
     Numerics: exact.
     """
     require_kernel(g, x)
@@ -68,6 +68,6 @@ def clip(g: Graph, x: Tensor, high: float, low: float = 0.0) -> Tensor:
 @clip.on("decomposed")
 def _(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
     require_kernel(g, x)
-    require(g.opset > 7, "Max and Min broadcast from opset 8 on")
+    require(g.opset > 7, "Max and Min broadcast only from opset 8 on")
     above = x if low is None else g.max(x, low)
     return above if high is None else g.min(above, high)

@@ -12,7 +12,7 @@ def negative_branch(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 
 def bend_of_any(g: Graph, x: Tensor, alpha: float) -> Tensor:
-    """The same, or exp(x) − 1, where α is 1."""
+    """α · (exp(x) − 1), or exp(x) − 1 if α is 1."""
     return g.any_of(negative_branch(g, x, alpha), g.sub(g.exp(x), 1.0))
 
 
@@ -33,7 +33,7 @@ def by_relus(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 
 def is_elu(alpha: float = 1.0) -> None:
-    """Below zero, the maxima and minima choose rightly only for a positive α."""
+    """Require a positive α.  Otherwise max and min select the wrong branch below zero."""
     require(0 < alpha < inf, "alpha must be positive")
 
 
@@ -41,7 +41,8 @@ def is_elu(alpha: float = 1.0) -> None:
 def elu(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
     """Fuse the exponential linear unit into one Elu node.
 
-    What: x above zero, α · (exp(x) − 1) below: with Where, as max(x, 0) + min(α · (exp(x) − 1), 0), or by ReLUs.
+    What: x above zero and α · (exp(x) − 1) below, written with Where, as max(x, 0) + min(α · (exp(x) − 1), 0), or with
+    ReLUs.
     Numerics: rounding only.
     """
     return g.elu(x, alpha=alpha)

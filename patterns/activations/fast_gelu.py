@@ -1,4 +1,4 @@
-"""The exact GELU by its tanh approximation, for those to whom speed is worth the fourth digit."""
+"""The exact GELU by its tanh approximation, for models in which speed matters more than the fourth digit."""
 
 from surgeon import Graph, Tensor, require, rule
 from .gelu import exact
@@ -14,10 +14,10 @@ def fast_gelu(g: Graph, x: Tensor) -> Tensor:
     """Replace the exact GELU by its tanh approximation: FastGelu, or Gelu with approximate="tanh".
 
     What: x · ½ · (1 + erf(x/√2)) becomes x · ½ · (1 + tanh(√(2/π) · (x + 0.044715 · x³))).
-    Numerics: differs by up to 4.8e-4 (near |x| = 2.3), so it runs only where it is named.
+    Numerics: differs by up to 4.8e-4 (near |x| = 2.3), so the rule runs only if you name it.
     """
-    require(x.dtype != "float64", "FastGelu computes with constants in float32, too coarse for a double")
-    require(x.shape != (), "FastGelu wants a tensor with at least one axis")
+    require(x.dtype != "float64", "FastGelu has float32 constants, which are too coarse for float64")
+    require(x.shape != (), "FastGelu needs a tensor with at least one axis")
     return g.ms_fast_gelu(x)
 
 

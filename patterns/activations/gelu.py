@@ -1,4 +1,4 @@
-"""GELU in the forms exporters write it: exact, with tanh, and quick (Hendrycks and Gimpel, arXiv:1606.08415)."""
+"""GELU in the forms that exporters write: exact, with tanh, and quick (Hendrycks and Gimpel, arXiv:1606.08415)."""
 
 from math import pi, sqrt
 from typing import Any
@@ -18,7 +18,7 @@ def complement(g: Graph, x: Tensor) -> Tensor:
 
 
 def placeholder(g: Graph, x: Tensor) -> Any:
-    """`aten::gelu`, as an export left it."""
+    """`aten::gelu`, which some exports leave in the graph."""
     return g.op("aten::gelu", x, approximate="none")
 
 
@@ -26,7 +26,7 @@ def placeholder(g: Graph, x: Tensor) -> Any:
 def gelu(g: Graph, x: Tensor) -> Tensor:
     """Fuse the exact GELU into one Gelu node.
 
-    What: x · ½ · (1 + erf(x/√2)), in whatever order of operands, association and spelling of √2.
+    What: x · ½ · (1 + erf(x/√2)), with any order and grouping of the operands and any spelling of √2.
     Numerics: rounding only.
     """
     return g.ms_gelu(x)
@@ -46,14 +46,14 @@ def tanh_approximation(g: Graph, x: Tensor) -> Tensor:
 
 
 def tanh_factored(g: Graph, x: Tensor) -> Tensor:
-    """The same with x taken out of the bracket: tanh(√(2/π) · x · (1 + 0.044715 · x²))."""
+    """The same with x factored out: tanh(√(2/π) · x · (1 + 0.044715 · x²))."""
     square = g.any_of(g.mul(0.044715, x, x), g.mul(0.044715, g.pow(x, 2)))
     inner = g.mul(sqrt(2 / pi), x, g.add(1.0, square))
     return g.mul(x, 0.5, g.add(g.tanh(inner), 1.0))
 
 
 def tanh_placeholder(g: Graph, x: Tensor) -> Any:
-    """`aten::gelu` with the argument that asks for tanh, which an export must not drop."""
+    """`aten::gelu` with the argument for tanh, which an export must not drop."""
     return g.op("aten::gelu", x, approximate="tanh")
 
 
@@ -70,10 +70,10 @@ def one_node(g: Graph, x: Tensor) -> Tensor:
 def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
     """Fuse the tanh approximation of GELU into one node: FastGelu, or Gelu with approximate="tanh".
 
-    What: x · ½ · (1 + tanh(√(2/π) · (x + 0.044715 · x³))), as GPT-2 and Gemma have it.
-    Numerics: rounding only.  It is never taken for the exact GELU, which differs by up to 5e-4.
+    What: x · ½ · (1 + tanh(√(2/π) · (x + 0.044715 · x³))), as in GPT-2 and Gemma.
+    Numerics: rounding only.  The rule never matches the exact GELU, which differs by up to 5e-4.
     """
-    require(x.shape != (), "FastGelu wants a tensor with at least one axis")
+    require(x.shape != (), "FastGelu needs a tensor with at least one axis")
     return g.ms_fast_gelu(x)
 
 

@@ -1,4 +1,4 @@
-"""Hard sigmoid: a line that is cut off at 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
+"""Hard sigmoid: a line limited to 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import has_finite_slopes, is_not_float64
@@ -15,7 +15,7 @@ def scaled(g: Graph, x: Tensor, shift: float, alpha: float) -> Tensor:
 
 
 def shifted(g: Graph, x: Tensor) -> Tensor:
-    """clip(x + 3, 0, 6) / 6, relu6(x + 3) / 6 among it."""
+    """clip(x + 3, 0, 6) / 6, including relu6(x + 3) / 6."""
     return g.div(g.clamp(g.add(x, 3.0), 0.0, 6.0), 6.0)
 
 
@@ -33,7 +33,7 @@ def node(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
 def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, shift: float | None = None) -> Tensor:
     """Fuse a hard sigmoid into one HardSigmoid node.
 
-    What: clip(α·x + β, 0, 1), clip(α·(x + c), 0, 1), and clip(x + 3, 0, 6)/6, where α is 1/6 and β is ½.
+    What: clip(α·x + β, 0, 1), clip(α·(x + c), 0, 1), and clip(x + 3, 0, 6)/6, which has α = 1/6 and β = ½.
     Numerics: rounding only.
     """
     return node(g, x, alpha, beta if shift is None else alpha * shift)

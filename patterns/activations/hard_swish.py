@@ -6,7 +6,7 @@ from .hard_sigmoid import linear
 
 
 def by_hard_sigmoid(g: Graph, x: Tensor) -> Tensor:
-    """x · HardSigmoid(x), its line x/6 + ½."""
+    """x · HardSigmoid(x) with the line x/6 + ½."""
     return g.mul(x, g.hard_sigmoid(x, alpha=1 / 6, beta=0.5))
 
 
@@ -24,7 +24,7 @@ def by_relu6(g: Graph, x: Tensor) -> Tensor:
 def hard_swish(g: Graph, x: Tensor) -> Tensor:
     """Fuse x · clip(x/6 + ½, 0, 1) into one HardSwish node.
 
-    What: x times its hard sigmoid, this one node already, or written with Clip, Min and Max, or ReLU6.
+    What: x times its hard sigmoid, which is already one node or is written with Clip, with Min and Max, or with ReLU6.
     Numerics: rounding only.
     """
     return g.hard_swish(x)

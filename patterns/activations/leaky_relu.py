@@ -25,8 +25,11 @@ def by_relus(g: Graph, x: Tensor, alpha: float) -> Tensor:
 
 
 def is_leaky(alpha: float, flatter: Tensor | None = None) -> None:
-    """The maximum of x and α · x is x above zero only if α is at most 1."""
-    require(flatter is None or 0 < alpha <= 1, "alpha must lie between 0 and 1, or the maximum is another function")
+    """Require α ≤ 1 for the form max(x, α · x).  Otherwise the maximum of a positive x is α · x."""
+    require(
+        flatter is None or 0 < alpha <= 1,
+        "alpha must be between 0 and 1, otherwise max(x, alpha * x) is not a leaky ReLU",
+    )
 
 
 @rule(
@@ -37,7 +40,8 @@ def is_leaky(alpha: float, flatter: Tensor | None = None) -> None:
 def leaky_relu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse the leaky ReLU into one LeakyRelu node.
 
-    What: x above zero, α · x below: written with Where, as max(x, α · x), max(x, 0) + α · min(x, 0), or by ReLUs.
+    What: x above zero and α · x below, written with Where, as max(x, α · x), as max(x, 0) + α · min(x, 0), or with
+    ReLUs.
     Numerics: rounding only.
     """
     return g.leaky_relu(x, alpha=alpha)

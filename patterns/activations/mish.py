@@ -12,7 +12,8 @@ def by_softplus(g: Graph, x: Tensor) -> Tensor:
 def mish(g: Graph, x: Tensor) -> Tensor:
     """Fuse x · tanh(softplus(x)) into one Mish node.
 
-    What: the softplus is one node, one only up to 20 (torch), or log(1 + exp(x)).
-    Numerics: rounding only; written with log(1 + exp(x)), Mish overflows to infinity late, the one node never does.
+    What: the softplus is one node, one node with a threshold of 20 (torch), or log(1 + exp(x)).
+    Numerics: rounding only.  With log(1 + exp(x)), Mish overflows to infinity for a large x, but the fused node does
+    not.
     """
     return g.mish(x)

@@ -1,11 +1,11 @@
-"""Softmax and its logarithm written without the maximum taken off first, so that they overflow early."""
+"""Softmax and its logarithm, written without subtracting the maximum first, so that they overflow early."""
 
 from surgeon import Graph, Tensor, rule
 from .softmax import axis_for_opset, has_one_axis, no_double
 
 DIFFERS = {
-    "extreme": "exp(x) overflows from x = 88.7 on in float32, where the one node takes the maximum off first",
-    "non_finite": "beside an x of +∞ the others are 0, or −∞ as logarithms, where the one node gives NaN",
+    "extreme": "exp(x) overflows from x = 88.7 on in float32, but the fused node subtracts the maximum first",
+    "non_finite": "next to an x of +∞ the other results are 0, or −∞ as logarithms, but the fused node gives NaN",
 }
 
 
@@ -16,7 +16,7 @@ def quotient(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
 
 
 def by_difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
-    """exp(x − log Σ exp(x)), the logarithm of the sum one node."""
+    """exp(x − log Σ exp(x)).  The logarithm of the sum is one node."""
     return g.exp(g.sub(x, g.reduce_log_sum_exp(x, axes=axes, keepdims=1)))
 
 
@@ -33,8 +33,8 @@ def difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
 def naive_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x) / Σ exp(x) into one Softmax node.
 
-    What: the sum over one axis, and no maximum taken off.
-    Numerics: rounding only as long as exp(x) does not overflow; where it does, the one node is right.
+    What: the sum is over one axis, and no maximum is subtracted.
+    Numerics: rounding only as long as exp(x) does not overflow.  If it overflows, only the fused node is correct.
     """
     return g.softmax(x, axis=axis_for_opset(g, x, axes))
 
@@ -43,7 +43,7 @@ def naive_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
 def naive_log_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse x − log Σ exp(x) into one LogSoftmax node.
 
-    What: the sum over one axis, and no maximum taken off; ReduceLogSumExp too.
-    Numerics: rounding only as long as exp(x) does not overflow; where it does, the one node is right.
+    What: the sum is over one axis, and no maximum is subtracted.  ReduceLogSumExp matches too.
+    Numerics: rounding only as long as exp(x) does not overflow.  If it overflows, only the fused node is correct.
     """
     return g.log_softmax(x, axis=axis_for_opset(g, x, axes))

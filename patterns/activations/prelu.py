@@ -22,7 +22,7 @@ def by_relus(g: Graph, x: Tensor, slope: Constant) -> Tensor:
 
 
 def finite_slopes(slope: Constant) -> None:
-    """Of an infinite slope, only Where makes what PRelu does; the other forms make NaN of it above zero."""
+    """Require finite slopes.  If a slope is infinite, only Where equals PRelu; the other forms give NaN above zero."""
     require(bool(np.isfinite(slope.values).all()), "the slopes must be finite")
 
 
@@ -39,13 +39,13 @@ def broadcasts_one_way(x: Tensor, slope: Constant) -> None:
     conditions=[broadcasts_one_way, finite_slopes, is_relu_exact_clip],
     target="onnx",
     opset=7,
-    dtypes=("float16", "bfloat16", "float32"),  # no kernel takes PRelu of doubles
+    dtypes=("float16", "bfloat16", "float32"),  # no kernel supports PRelu for float64
 )
 def prelu(g: Graph, x: Tensor, slope: Constant) -> Tensor:
     """Fuse the parametric ReLU into one PRelu node.
 
-    What: x above zero, slope · x below, where slope broadcasts to x: with Where, as max(x, 0) + slope · min(x, 0), or
-    by ReLUs.
+    What: x above zero and slope · x below, written with Where, as max(x, 0) + slope · min(x, 0), or with ReLUs.  The
+    slope must broadcast to x.
     Numerics: rounding only.
     """
     return g.prelu(x, slope)

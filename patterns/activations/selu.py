@@ -28,17 +28,17 @@ def scaled_elu(g: Graph, x: Tensor) -> Tensor:
 
 
 def scaled_elu_of_half(g: Graph, x: Tensor) -> Tensor:
-    """The same with the α that float16 has, as fusing an ELU of float16 leaves it."""
+    """The same with α rounded to float16, which fusing an ELU in float16 produces."""
     return g.mul(GAMMA, g.capture("rounded", g.elu(x, alpha=float(np.float16(ALPHA)))))
 
 
 def rounded_in_half(x: Tensor, rounded: Tensor | None = None) -> None:
-    """Where x has more digits, another α is another function."""
-    require(rounded is None or x.dtype == "float16", "alpha is that of SELU only as a float16 has it")
+    """Require float16 for the rounded α.  With more digits, another α is another function."""
+    require(rounded is None or x.dtype == "float16", "alpha equals the alpha of SELU only when rounded to float16")
 
 
 def by_definition(g: Graph, x: Tensor, alpha: float, gamma: float) -> Tensor:
-    """γ · (α · exp(x) − α) up to zero, γ · x above: as the standard defines it."""
+    """γ · (α · exp(x) − α) up to zero, γ · x above: the definition in the standard."""
     a, c = g.maybe_like(alpha), g.maybe_like(gamma)
     below = g.mul(c, g.sub(g.mul(a, g.exp(x)), a))
     zero = g.maybe_like(0.0)
@@ -49,7 +49,7 @@ def by_definition(g: Graph, x: Tensor, alpha: float, gamma: float) -> Tensor:
 
 
 def are_numbers(alpha: float = ALPHA, gamma: float = GAMMA) -> None:
-    """An infinite factor gives NaN in the graph where the one node gives infinity."""
+    """Require finite factors.  With an infinite factor the graph gives NaN, but the fused node gives infinity."""
     require(isfinite(alpha) and isfinite(gamma), "alpha and gamma must be finite")
 
 
@@ -61,8 +61,8 @@ PATTERNS: list[Callable[..., Tensor]] = [scaled_where, scaled_parts, scaled_elu,
 def selu(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
     """Fuse the scaled exponential linear unit into one Selu node.
 
-    What: γ · elu(x, α) with SELU's own α and γ, the ELU one node or written out; with any α and γ as the standard
-    defines it, γ · (α · exp(x) − α) up to zero and γ · x above.
+    What: γ · elu(x, α) with the α and γ of SELU.  The ELU is one node or decomposed.  For any other α and γ, only the
+    definition in the standard matches: γ · (α · exp(x) − α) up to zero and γ · x above.
     Numerics: rounding only.
     """
     return g.selu(x, alpha=alpha, gamma=gamma)
@@ -71,7 +71,7 @@ def selu(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Ten
 @selu.on("decomposed")
 def _(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
     is_usual = isclose(alpha, ALPHA, rel_tol=1e-3) and isclose(gamma, GAMMA, rel_tol=1e-3)
-    require(is_usual or x.dtype != "bfloat16", "exp(x) − 1 of a bfloat16 has too few digits for larger factors")
+    require(is_usual or x.dtype != "bfloat16", "exp(x) − 1 in bfloat16 has too few digits for other factors")
     return in_float32(
         g, x, lambda wide: g.mul(gamma, g.where(g.greater(wide, 0.0), wide, negative_branch(g, wide, alpha)))
     )

@@ -18,7 +18,7 @@ def by_tangent(g: Graph, x: Tensor) -> Tensor:
 def sigmoid(g: Graph, x: Tensor) -> Tensor:
     """Fuse 1 / (1 + exp(−x)) into one Sigmoid node.
 
-    What: the quotient, or the reciprocal of the sum; and (1 + tanh(x/2))/2.
-    Numerics: rounding only; where tanh comes to −1, the one node is right.
+    What: the quotient, the reciprocal of the sum, or (1 + tanh(x/2))/2.
+    Numerics: rounding only.  If tanh rounds to −1, only the fused node is correct.
     """
     return g.sigmoid(x)

@@ -18,7 +18,7 @@ def by_exponential(g: Graph, x: Tensor) -> Tensor:
 def silu(g: Graph, x: Tensor) -> Tensor:
     """Fuse x · σ(x) into one node: QuickGelu with alpha=1, or Swish.
 
-    What: x · σ(x), the sigmoid also as 1/(1 + exp(−x)).
+    What: x · σ(x).  The sigmoid may be written as 1/(1 + exp(−x)).
     Numerics: rounding only.
     """
     return g.ms_quick_gelu(x, alpha=1.0)
@@ -39,7 +39,7 @@ def by_scaled_sigmoid(g: Graph, x: Tensor, alpha: float) -> Tensor:
 def swish(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse x · σ(α · x) into one node: QuickGelu, or Swish.
 
-    What: the SiLU with a constant number α in it; QuickGELU where that is 1.702.
+    What: a SiLU with a constant number α.  With α = 1.702 it is QuickGELU.
     Numerics: rounding only.
     """
     return g.ms_quick_gelu(x, alpha=alpha)

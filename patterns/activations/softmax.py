@@ -1,4 +1,4 @@
-"""Softmax and its logarithm from exponentials and sums."""
+"""Softmax and its logarithm, computed from exponentials and sums."""
 
 from collections.abc import Sequence
 
@@ -18,19 +18,22 @@ def node(g: Graph, x: Tensor, axis: int) -> Tensor:
 
 
 def has_one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = (), axis: int = 0) -> None:
-    """Below opset 13, Softmax flattens x to a matrix at its axis, which is a softmax along it only where it is last."""
+    """Require one axis, and below opset 13 the last one: there Softmax flattens x to a matrix at its axis."""
     axes = [axis] if axes == () else axes or []
     has_explicit_axes(axes)
     require(len(axes) == 1, "the sum must be over one axis")
     if match.opset < 13:
-        require(negative_axes(x, axes) == [-1], "below opset 13 Softmax flattens all axes from its own on into one")
+        require(
+            negative_axes(x, axes) == [-1],
+            "below opset 13 Softmax flattens all axes from its axis on, so the axis must be the last one",
+        )
 
 
 def axis_for_opset(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
-    """The axis as the opset takes it: below 11 none that counts from the end."""
+    """Return the axis in the form that the opset requires: below 11 it must not be negative."""
     if g.opset > 10 or axes[0] >= 0:
         return axes[0]
-    require(x.rank is not None, "below opset 11 the axis counts from the front, and the rank of x is unknown")
+    require(x.rank is not None, "below opset 11 the axis must not be negative, and the rank of x is unknown")
     return axes[0] + len(x.shape)
 
 
@@ -38,9 +41,9 @@ def axis_for_opset(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
 def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x − max x) / Σ exp(x − max x) into one Softmax node.
 
-    What: the maximum and the sum over one axis; from half precision they may be taken in float32.
-    Numerics: rounding only.  A quotient without the maximum is left as it is: where one x is infinite, it is 0 for the
-    others, while Softmax is NaN.
+    What: the maximum and the sum over one axis.  For half precision they may be computed in float32.
+    Numerics: rounding only.  The rule does not match a quotient without the maximum: if one x is infinite, the quotient
+    is 0 for the others, but Softmax gives NaN.
     TensorRT: Softmax is one layer.
     """
     return g.softmax(x, axis=axis_for_opset(g, x, axes))
@@ -58,12 +61,13 @@ def shifted(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
 
 @rule(patterns=[shifted], conditions=[has_one_axis], target="any")
 def max_subtracted_softmax(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
-    """Leave the maximum to the Softmax, which takes it off itself.
+    """Remove the subtraction of the maximum before a Softmax, which subtracts it anyway.
 
-    What: softmax(x − max x), as attentions have it that are written to be stable (lucidrains); they are found then.
+    What: softmax(x − max x), as in attention that is written to be numerically stable (lucidrains).  The attention
+    rules match it afterwards.
     Numerics: rounding only.
     """
-    require(negative_axes(x, axes) == negative_axes(x, [axis]), "the maximum is over other axes than the softmax")
+    require(negative_axes(x, axes) == negative_axes(x, [axis]), "the maximum and the softmax are over different axes")
     return g.softmax(x, axis=axis)
 
 
@@ -84,8 +88,10 @@ def log_node(g: Graph, x: Tensor, axis: int) -> Tensor:
 
 
 def no_double(x: Tensor) -> None:
-    """ONNX Runtime's LogSoftmax of doubles is another than that of floats beside an infinite x."""
-    require(x.dtype != "float64", "beside an infinity LogSoftmax of doubles is -inf, where its parts are NaN")
+    """Refuse doubles: next to an infinite x, LogSoftmax of ONNX Runtime differs between float64 and float32."""
+    require(
+        x.dtype != "float64", "next to an infinity LogSoftmax of float64 gives -inf, but the decomposed form gives NaN"
+    )
 
 
 @rule(patterns=[difference, logarithm], conditions=[has_one_axis, no_double], target="onnx", form_patterns=[log_node])
@@ -93,8 +99,8 @@ def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = 
     """Fuse the logarithm of a softmax into one LogSoftmax node.
 
     What: log(softmax(x)), and (x − max x) − log Σ exp(x − max x).
-    Numerics: rounding only; where log(softmax(x)) is −∞ because the softmax underflows, the one node is right.
-    x − log Σ exp(x) is left as it is: where one x is infinite, it is −∞ for the others, while LogSoftmax is NaN.
+    Numerics: rounding only.  If the softmax underflows, log(softmax(x)) is −∞, and only the fused node is correct.  The
+    rule does not match x − log Σ exp(x): if one x is infinite, that is −∞ for the others, but LogSoftmax gives NaN.
     """
     return g.log_softmax(x, axis=axis_for_opset(g, x, [axis] if axes is None else axes))
 

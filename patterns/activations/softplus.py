@@ -17,7 +17,7 @@ def logarithm(g: Graph, x: Tensor) -> Tensor:
 
 
 def thresholded(g: Graph, x: Tensor) -> Tensor:
-    """x above 20, Softplus elsewhere, as torch defines it and its dynamo exporter writes it."""
+    """x above 20, Softplus elsewhere: the definition in torch, which its dynamo exporter writes."""
     return g.where(g.capture("guard", g.greater(x, 20.0)), x, g.softplus(x))
 
 
@@ -28,13 +28,21 @@ def thresholded_beta(g: Graph, x: Tensor, beta: float) -> Tensor:
 
 
 def needs_no_guard(x: Tensor, guard: Tensor | None = None) -> None:
-    """ONNX Runtime's Softplus of half precision is log(1 + exp(x)) in float32; at 20, a double still shows the step."""
-    require(x.dtype != "float64", "the threshold of 20 shows in a double, and no kernel takes Softplus of one")
-    require(guard is None or x.dtype == "float32", "in half precision Softplus overflows from 89 on, unless guarded")
+    """Refuse inputs for which the guard matters.
+
+    In half precision, Softplus of ONNX Runtime is log(1 + exp(x)) in float32.  In float64, the step at 20 is visible.
+    """
+    require(
+        x.dtype != "float64",
+        "in float64 the threshold of 20 changes the result, and no kernel supports Softplus for float64",
+    )
+    require(
+        guard is None or x.dtype == "float32", "in half precision Softplus overflows from 89 on, unless it is guarded"
+    )
 
 
 def is_steep(beta: float) -> None:
-    """A negative β turns the function round, and one of 0 makes nothing of it."""
+    """Require a positive β: a negative β reverses the function, and β = 0 removes x from it."""
     require(0 < beta < inf, "beta must be positive")
 
 
@@ -42,16 +50,17 @@ def is_steep(beta: float) -> None:
 def softplus(g: Graph, x: Tensor) -> Tensor:
     """Fuse log(1 + exp(x)) into one Softplus node.
 
-    What: log(1 + exp(x)); in float32 also its stable form max(x, 0) + log(1 + exp(−|x|)), and torch's, x above 20.
-    Numerics: rounding only, while exp(x) is finite.  Beyond (x > 88 in float32, x > 11 in float16) log(1 + exp(x))
-    overflows to infinity, and the one node does not, or not so soon.
+    What: log(1 + exp(x)).  In float32 also its stable form max(x, 0) + log(1 + exp(−|x|)), and the form of torch with x
+    above 20.
+    Numerics: rounding only while exp(x) is finite.  For a larger x (above 88 in float32, above 11 in float16), log(1 +
+    exp(x)) overflows to infinity.  The fused node does not overflow, or only for a larger x.
     """
     return g.softplus(x)
 
 
 @softplus.on("decomposed")
 def _(g: Graph, x: Tensor) -> Tensor:
-    require(x.dtype != "bfloat16", "in bfloat16, 1 + exp(x) is 1 from -6 on down")
+    require(x.dtype != "bfloat16", "in bfloat16, 1 + exp(x) rounds to 1 for all x below -6")
     return stable(g, x)
 
 
@@ -67,9 +76,10 @@ def without_threshold(g: Graph, x: Tensor, beta: float) -> Tensor:
     form_patterns=[without_threshold],
 )
 def softplus_beta(g: Graph, x: Tensor, beta: float) -> Tensor:
-    """Leave the threshold out of torch's softplus(β · x)/β, whose Softplus does not overflow in float32.
+    """Remove the threshold from softplus(β · x)/β as torch writes it.  In float32 Softplus does not overflow.
 
-    What: x where β · x is above 20 and softplus(β · x)/β elsewhere, as torch's dynamo exporter writes nn.Softplus(β).
+    What: x if β · x is above 20, otherwise softplus(β · x)/β.  This is nn.Softplus(β) from the dynamo exporter of
+    torch.
     Numerics: rounding only.
     """
     return without_threshold(g, x, beta)

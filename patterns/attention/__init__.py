@@ -1,1 +1,1 @@
-"""Attention, with a mask, a cache or grouped heads, as one node."""
+"""Attention as one node, with a mask, a cache or grouped heads."""

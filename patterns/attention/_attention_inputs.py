@@ -1,4 +1,4 @@
-"""What an attention that is one node says, whatever op it is."""
+"""The inputs and settings of an attention that is one node, for any op."""
 
 from math import prod
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ IGNORED_ATTRIBUTES = {
     "mask_filter_value",
     "qk_matmul_output_mode",
     "softmax_precision",
-}  # of what is not there, or a hint
+}  # they concern absent inputs, or are hints
 REQUIRED_VALUES = {
     "do_rotary": 0,
     "rotary_interleaved": 0,
@@ -31,11 +31,11 @@ REQUIRED_VALUES = {
     "smooth_softmax": -1,
     "sliding_window_cache": 0,
 }
-SHORT_MASK = "its mask is not known to have a column for each key, and a shorter one hides the rest"
+SHORT_MASK = "its mask may have fewer columns than there are keys, and a shorter mask hides the remaining keys"
 
 
 class AttentionSpec(NamedTuple):
-    """What an attention node computes, with a field for each of its inputs and settings."""
+    """The computation of an attention node, with a field for each of its inputs and settings."""
 
     q: Tensor
     """Queries, [batch, heads, rows, head_size]."""
@@ -52,13 +52,13 @@ class AttentionSpec(NamedTuple):
     v_head_size: int
     """Elements of a value."""
     bias: Tensor | None
-    """Added to the scores, or a boolean mask of those that count."""
+    """Added to the scores, or a boolean mask of the scores that count."""
     is_condition: bool
     """Whether `bias` is a boolean mask."""
     scale: float
     """Factor of the scores."""
     cap: float
-    """Bound of the scores, by tanh; 0 for none."""
+    """Bound of the scores, by tanh.  0 means no bound."""
     is_causal: bool
     """Whether a row sees only the columns up to its own."""
     is_packed: bool
@@ -68,15 +68,18 @@ class AttentionSpec(NamedTuple):
 
 
 def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> AttentionSpec:
-    """What a node says.  is_wide: half precision is to be computed in float32, as ONNX Runtime's kernels do."""
+    """Return the computation of a node.
+
+    is_wide: compute half precision in float32, like the kernels of ONNX Runtime.
+    """
     numbers, given, is_standard = m.attributes, m.q, m.onnx_output is not None
     more = {
         name
         for name in set(numbers) - HANDLED_ATTRIBUTES - IGNORED_ATTRIBUTES
         if name not in REQUIRED_VALUES or numbers[name] != REQUIRED_VALUES[name]
     }
-    require(not more, f"nothing else has {', '.join(sorted(more))}")
-    require(given.dtype is not None and given.shape is not None, "the dtype or the shape of what it reads is unknown")
+    require(not more, f"unsupported attributes: {', '.join(sorted(more))}")
+    require(given.dtype is not None and given.shape is not None, "the dtype or the shape of its input is unknown")
     dtype = np.dtype(np.float32) if is_wide and given.dtype == np.float16 else given.dtype
     is_four = is_standard and given.rank == 4
     heads: Any = given.shape[1] if is_four else numbers.get("num_heads", numbers.get("q_num_heads"))
@@ -91,7 +94,7 @@ def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> Attent
     if m.past_key is not None:
         k, v = (g.concat(g.in_dtype(past, dtype), x, axis=2) for past, x in ((m.past_key, k), (m.past_value, v)))
     scale = numbers.get("scale", 0.0)
-    if "scale" not in numbers or (scale == 0 and not is_standard):  # ONNX Runtime's ops take 0 as the default
+    if "scale" not in numbers or (scale == 0 and not is_standard):  # ONNX Runtime's ops treat 0 as the default
         scale = size**-0.5
     bias, is_condition = m.bias, m.bias is not None and m.bias.dtype == np.bool_
     if bias is not None:
@@ -120,12 +123,12 @@ def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> Attent
 
 
 def covers_all_keys(mask: Tensor, k: Tensor) -> bool:
-    """Whether a mask of ONNX's Attention has a column for each key; of one that has fewer the rest are hidden."""
+    """Return whether a mask of Attention (ONNX) has a column for each key.  A shorter mask hides the remaining keys."""
     return mask.shape is not None and k.shape is not None and bool(mask.shape) and mask.shape[-1] == k.shape[-2]
 
 
 def projected_heads(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
-    """Queries, keys and values that Attention of ONNX Runtime's computes, as heads, with their numbers of columns."""
+    """Return the queries, keys and values of Attention (ONNX Runtime) as heads, with their numbers of columns."""
     width = m.weights.shape and m.weights.shape[1]
     require(isinstance(width, int), "the shape of the weights is unknown")
     size = width // 3
@@ -135,12 +138,10 @@ def projected_heads(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list
 
 
 def packed(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
-    """Those that MultiHeadAttention reads beside each other: [batch, rows, heads, 3, columns], or keys and values."""
+    """Split packed inputs of MultiHeadAttention: [batch, rows, heads, 3, columns], or 2 for only keys and values."""
     whole = m.q if m.k is None else m.k
     count = 3 if m.k is None else 2
-    require(
-        m.v is None and m.qkv_bias is None and whole.rank == 5, "queries, keys or values are put together otherwise"
-    )
+    require(m.v is None and m.qkv_bias is None and whole.rank == 5, "queries, keys or values are packed in another way")
     size = whole.shape[4]
     require(isinstance(size, int), "the size of the heads is unknown")
     apart = g.split(g.in_dtype(whole, dtype), [1] * count, axis=3, outputs=count)
@@ -150,7 +151,7 @@ def packed(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Te
 
 
 def split_heads_of(g: Graph, m: FusedAttention, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
-    """Queries, keys and values of any other op, as heads, with their numbers of columns."""
+    """Return the queries, keys and values of any other op as heads, with their numbers of columns."""
     if m.k is None or m.k.rank == 5:
         return packed(g, m, heads, dtype)
     require_known_lengths(m)
@@ -160,7 +161,7 @@ def split_heads_of(g: Graph, m: FusedAttention, heads: int, groups: int, dtype: 
     shifts = [None] * 3 if m.qkv_bias is None else g.split(g.in_dtype(m.qkv_bias, dtype), widths, axis=-1, outputs=3)
     found = []
     for x, own, width, shift in zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True):
-        require(x.rank == 3 or shift is None, "what is added to the heads of keys or values is not there")
+        require(x.rank == 3 or shift is None, "a bias of queries, keys and values needs inputs with three axes")
         made = g.optional(g.add(g.in_dtype(x, dtype), shift))
         found.append((made if x.rank == 4 else g.split_heads(made, own, width // own), width // own))
     return found

@@ -1,4 +1,4 @@
-"""What an attention that was one node says, written as another or in parts."""
+"""Conversion of an attention that is one node to another op, or to primitives."""
 
 from math import sqrt
 from typing import Any
@@ -13,19 +13,19 @@ from ._masks import MASKING_THRESHOLD, leaves_a_key_in_each_row
 
 
 def in_original_layout(g: Graph, made: Tensor, found: AttentionSpec) -> Tensor:
-    """The result as the node gave it."""
+    """Return the result in the layout of the original node."""
     return g.joined_heads(made, found.heads * found.v_head_size) if found.is_packed else made
 
 
 def with_present(g: Graph, m: FusedAttention, made: Tensor, found: AttentionSpec) -> list[Tensor]:
-    """The result as the node gave it, and the keys and values with the past, where it gave those too."""
+    """Return the result in the original layout, and the keys and values with the past if the node returned them."""
     whole = [in_original_layout(g, made, found), found.k, found.v][: m.output_count]
     return [g.in_dtype(x, m.q.dtype) for x in whole]
 
 
 def to_onnx_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
-    """The same as Attention."""
-    require(m.past_key is None or not m.is_causal, "with a past, is_causal would count rows from its end")
+    """Write the node as Attention."""
+    require(m.past_key is None or not m.is_causal, "with a past, is_causal counts the rows from the end of the past")
     found = attention_spec(g, m)
     mask = found.bias
     if mask is not None and not found.is_condition:
@@ -37,15 +37,17 @@ def to_onnx_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
 
 
 def decompose_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
-    """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
+    """Write the node in primitives.  A fully masked row of Attention (ONNX) is zero."""
     found = attention_spec(g, m, is_wide=True)
     copies = found.heads // found.kv_heads
     keys, values = (
         x if copies == 1 else g.repeated_heads(x, found.kv_heads, copies, columns)
         for x, columns in ((found.k, found.head_size), (found.v, found.v_head_size))
     )
-    require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
-    root = sqrt(found.scale)  # on both factors, as in ONNX's own text, so that a product in half precision stays small
+    require(found.scale >= 0, "the scale of the scores is negative, so it has no square root")
+    root = sqrt(
+        found.scale
+    )  # on both factors, as in the ONNX specification, so that a product in half precision stays small
     scores = g.matmul(g.mul(found.q, root), g.transpose(g.mul(keys, root), perm=[0, 1, 3, 2]))
     if found.cap:
         scores = g.mul(g.tanh(g.div(scores, found.cap)), found.cap)

@@ -1,4 +1,4 @@
-"""The scores of an attention in parts, and what becomes of them, as patterns look for them."""
+"""Pattern of a decomposed attention: its scores, masks and weights."""
 
 from math import inf
 from typing import Any
@@ -8,15 +8,16 @@ from .._common.where_masks import WhereMask, nan_guarded, where_masked
 
 
 class AttentionScores(WhereMask):
-    """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
+    """scale · q·kᵀ, with the masks and conditions that are applied before the softmax.
 
-    mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
-    to, in the place of which `low` is put.  left, right, scale: numbers on q, on k and on the product; factor: a number
-    of each head.  cap: the scores are cap · tanh(scores / cap).  floor: the number that masked scores are raised to.
-    sink: a score of each head beside those of the keys, which takes weight and has no value (gpt-oss,
-    arXiv:2508.10925).  wide: the dtype that values are cast to.
-    guarded: the weights, if NaN becomes 0.  zero: what the weights of hidden scores become.  read: the values that they
-    meet.
+    mask, second: added before and after a condition. kept, hidden: the condition for scores that count, or for scores
+    that `low` replaces. left, right, scale: numbers multiplied with q, with k and with the product. factor: a number
+    for each head. cap: the scores become cap · tanh(scores / cap). floor: the minimum to which masked scores are
+    raised.
+
+    sink: one more score of each head, which takes weight and has no value (gpt-oss, arXiv:2508.10925). wide: the dtype
+    to which the values are cast. guarded: the weights if NaN becomes 0. zero: the number that replaces weights of
+    hidden scores. read: the values that the weights multiply.
     """
 
     q: Tensor
@@ -37,27 +38,27 @@ class AttentionScores(WhereMask):
 
     @property
     def masks(self) -> list[Tensor]:
-        """What is added to the scores, before and behind the condition."""
+        """The tensors added to the scores, before and after the condition."""
         return [mask for mask in (self.mask, self.second) if mask is not None]
 
     @property
     def given(self) -> list[Tensor]:
-        """The tensors of the model that together have the shape of what is added to the scores."""
+        """The tensors of the model whose shapes together give the shape of the bias."""
         return self.masks + [mask for mask in (self.kept, self.hidden) if mask is not None]
 
     @property
     def hides_by(self) -> float | Any:
-        """What stands in the place of hidden scores: whatever it is, it is as −∞ where their weights become 0."""
+        """The number that replaces hidden scores.  It acts as −∞ if their weights become 0."""
         return self.low if self.zero is None else -inf
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a row in which every score is hidden gets weights of 0, where a softmax of −∞ would give NaN."""
+        """Whether a fully hidden row gets weights of 0, although a softmax of −∞ gives NaN."""
         return self.guarded is not None or self.zero is not None
 
 
 class AttentionCore(AttentionScores):
-    """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
+    """softmax(scale · q·kᵀ + mask)·v, decomposed, for several heads, one head without an axis, or windows."""
 
     q: Tensor = dims("batch heads rows columns", "batch rows _", "batch windows parts rows _")
     kt: Tensor = dims("batch groups _ keys", "batch _ keys", "batch windows parts _ keys")
@@ -70,21 +71,21 @@ class AttentionCore(AttentionScores):
 
 
 def scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
-    """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
+    """q·kᵀ with numbers on q, on k and on the product, optionally capped: cap · tanh(scores / cap)."""
     product = g.maybe_wider(g.matmul(g.optional(g.mul(m.q, m.left)), g.optional(g.mul(kt, m.right))))
     scaled = g.any_of(g.mul(product, m.scale), product, g.mul(product, m.factor))
     return g.maybe_wider(g.any_of(g.mul(g.tanh(g.div(scaled, m.cap)), m.cap), scaled))
 
 
 def masked_scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
-    """Scores to which a mask or two may be added; the least number of the dtype may stand for what is below it."""
+    """Scores plus one or two optional masks.  The least number of the dtype may replace lower sums."""
     cold = scores(g, m, kt)
     hidden = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask))
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
 def weighted_values(g: Graph, m: AttentionScores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
-    """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked.
+    """softmax(masked scores)·v.  The softmax may be in a wider dtype, and fully masked rows may be 0.
 
     has_zeros: the weights of hidden scores may become 0.
     """
@@ -96,7 +97,7 @@ def weighted_values(g: Graph, m: AttentionScores, cold: Tensor, v: Tensor, has_z
 
 
 def softmax_with_sink(g: Graph, m: AttentionScores, cold: Tensor) -> list[Tensor]:
-    """Weights of scores beside a sink, perhaps less the largest of them, without the weight of the sink."""
+    """Weights of scores next to a sink, optionally with the maximum subtracted, without the weight of the sink."""
     whole = g.named(g.concat(cold, g.any_of(g.expand(m.sink, g.any_tensor()), m.sink), axis=-1))
     shifted = g.any_of(whole, g.sub(whole, g.reduce_max(whole, [-1], keepdims=1)))
     soft = g.softmax(g.maybe_wider(shifted), axis=-1)

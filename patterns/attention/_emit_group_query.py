@@ -1,4 +1,4 @@
-"""GroupQueryAttention as its kernel wants it, with and without a past."""
+"""GroupQueryAttention as its kernel requires it, with and without a past."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,24 +10,24 @@ from ._decomposed_attention import AttentionScores
 
 
 def require_head_size_multiple_of_8(size: Any) -> None:
-    """What GroupQueryAttention takes: heads of 8, 16, ..."""
+    """Require heads of 8, 16, ... numbers, as GroupQueryAttention does."""
     fits = isinstance(size, int) and size % 8 == 0
-    require(fits, f"GroupQueryAttention wants heads of 8, 16, ... numbers, not {size}")
+    require(fits, f"GroupQueryAttention needs a head size that is a multiple of 8, but it is {size}")
 
 
 def require_equal_lengths(queries: Any, keys: Any, size: Any) -> None:
-    """What it takes without a cache: as many rows of keys as of queries."""
+    """Require as many keys as queries, as GroupQueryAttention without a cache does."""
     fits = queries is not None and queries == keys
-    require(fits, "GroupQueryAttention without a cache wants keys for the queries' rows")
+    require(fits, "GroupQueryAttention without a cache needs as many keys as queries")
     require_head_size_multiple_of_8(size)
 
 
 def require_decode_shape(batch: Any, rows: Any, size: Any) -> None:
-    """What it takes with a past: one row, or a batch of one."""
+    """Require one row or a batch of one, as GroupQueryAttention with a past does."""
     require(
         batch == 1 or rows == 1,
-        "ONNX Runtime runs GroupQueryAttention with a past for one row of queries or a batch of one alone: fix "
-        "the batch (--dim batch=1), or raise the opset to 23, whose Attention takes a past for any",
+        "with a past, ONNX Runtime runs GroupQueryAttention only for one row of queries or for a batch of "
+        "one: fix the batch (--dim batch=1), or raise the opset to 23, whose Attention supports a past for any batch",
     )
     require_head_size_multiple_of_8(size)
 
@@ -35,11 +35,13 @@ def require_decode_shape(batch: Any, rows: Any, size: Any) -> None:
 def emit_group_query_attention(
     g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **settings: Any
 ) -> Any:
-    """Attention of [batch, rows, heads · columns] over keys and values of fewer heads, all rows of which count.
+    """Write attention of [batch, rows, heads · columns] over keys and values of fewer heads.  All their rows count.
 
-    heads, groups: the numbers of heads of queries, and of keys and values.  past: keys and values before these; the op
-    also returns them with the new ones.  settings: `scale`, `softcap`, `head_sink`, and `causal` where the future
-    is hidden.
+    heads, groups: the numbers of heads of queries, and of keys and values.
+
+    past: the previous keys and values.  The op also returns them together with the new ones.
+
+    settings: `scale`, `softcap`, `head_sink`, and `causal` if future keys are hidden.
     """
     q, keys, values = parts
     rows = g.size_of(keys, 1) if past is None else g.add(g.size_of(past[0], 2), g.size_of(keys, 1))
@@ -52,15 +54,15 @@ def emit_group_query_attention(
 
 
 def softcap_and_sink(g: Graph, m: AttentionScores, heads: int) -> dict[str, Any]:
-    """The attributes and inputs for a cap and for sinks."""
+    """Return the attributes and inputs for a cap and for sinks."""
     settings: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
     if m.sink is not None:
         sizes = (*[1] * (4 - m.sink.rank), *m.sink.shape) if m.sink.shape else ()
-        require(sizes[1:2] == (heads,), "there is not one sink for each head")
+        require(sizes[1:2] == (heads,), "the number of sinks must equal the number of heads")
         if m.sink.is_constant:
             values = m.sink.values.reshape(sizes)
-            require(bool(np.all(values == values[:1, :, :1])), "the sinks differ from row to row")
+            require(bool(np.all(values == values[:1, :, :1])), "the sinks must be the same in all rows")
             return {**settings, "head_sink": values[0, :, 0, 0]}
-        require(sizes == (1, heads, 1, 1), "the sinks differ from row to row")
+        require(sizes == (1, heads, 1, 1), "the sinks must be the same in all rows")
         settings["head_sink"] = g.reshape(m.sink, [-1])
     return settings

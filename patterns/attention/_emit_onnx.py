@@ -1,4 +1,4 @@
-"""ONNX's own Attention, as its kernels want it."""
+"""Attention (ONNX) as its kernels require it."""
 
 from typing import Any
 
@@ -12,14 +12,15 @@ from ._emit_ort import compute_dtype, total_scale, with_nan_guard
 from ._inputs import batched_qkv, with_window_axes
 from ._masks import MASKING_THRESHOLD, additive_bias, broadcast_bias, leaves_a_key_in_each_row, masks_nothing
 
-HALF_ROUNDING_LIMIT = -64  # below it, half precision leaves 1/16 of a score at best, as the kernel adds up in it
+HALF_ROUNDING_LIMIT = -64  # below it, the kernel's sums in half precision keep at best 1/16 of a score
 
 
 def emit_onnx_attention(g: Graph, m: AttentionCore) -> Tensor:
-    """ONNX's own op, of [batch, heads, rows, columns]; one head has no axis of heads in the model.
+    """Write Attention for [batch, heads, rows, columns].  If there is only one head, the model has no axis for it.
 
-    The operator's text lets a mask have any shape that broadcasts; ONNX Runtime's kernel wants its last two in full.
-    A sink becomes one more key, of zeros, whose value is zero too: what is added to its score is the sink.
+    The specification allows a mask of any shape that broadcasts, but the kernel of ONNX Runtime needs its last two axes
+    in full.  A sink becomes one more key of zeros, whose value is zero too.  The sink itself is added to the score of
+    this key.
     """
     require(m.sink is None or m.cap is None, "Attention would cap the scores of the sinks too")
     dtype, rank = compute_dtype(m), m.q.rank
@@ -36,13 +37,13 @@ def emit_onnx_attention(g: Graph, m: AttentionCore) -> Tensor:
 
 
 def mask_with_sink(g: Graph, m: AttentionCore, mask: Tensor | None, dtype: Any) -> Tensor:
-    """What is added to the scores, and the sinks in one more column behind it.
+    """Return the bias of the scores with the sinks in one more column.
 
-    A sink that is surely no low number is seen in every row; with another, a row may be hidden whole.
+    If a sink is known not to be a low number, every row sees it.  Otherwise a row may be fully hidden.
     """
     sink = m.sink
     is_column = sink.shape is not None and 0 < sink.rank <= 4 == m.q.rank and sink.shape[-1] == 1
-    require(is_column, "the sinks are not one number beside the scores of a row")
+    require(is_column, "a sink must be one number next to the scores of each row")
     column = g.in_dtype(g.unsqueeze(sink, list(range(4 - sink.rank))) if sink.rank < 4 else sink, dtype)
     zero: Any = np.zeros(1, np.int64)
     column = g.pad(column, g.concat(*[zero] * 3, g.size_of(m.kt, 3), *[zero] * 4, axis=0))
@@ -53,7 +54,7 @@ def mask_with_sink(g: Graph, m: AttentionCore, mask: Tensor | None, dtype: Any) 
 
 
 def attention_mask(g: Graph, m: AttentionCore, dtype: Any) -> Any:
-    """The bias of the scores, or the boolean mask where only that hides scores, with −∞."""
+    """Return the bias of the scores, or the boolean mask if nothing else hides scores and it hides them with −∞."""
     has_nan = not m.is_guarded
     if m.masks or m.low is None:
         is_shown = len(m.given) < 2 and all(leaves_a_key_in_each_row(mask, MASKING_THRESHOLD) for mask in m.given)
@@ -68,25 +69,25 @@ def attention_mask(g: Graph, m: AttentionCore, dtype: Any) -> Any:
 
 
 def two_lowest_values(dtype: Any) -> tuple[Any, Any]:
-    """The least number of a dtype, which ONNX Runtime's kernel takes for −∞, and the one above it."""
+    """Return the least number of a dtype, which the kernel of ONNX Runtime treats as −∞, and the next larger one."""
     least = np.array(finfo(dtype).min, dtype)
     return least, np.nextafter(least, np.zeros((), dtype))
 
 
 def row_maximum(g: Graph, added: Tensor) -> Tensor:
-    """The largest number of each row; one number for all of them has no axis to go along."""
+    """Return the maximum of each row.  A scalar for all rows has no axis to reduce."""
     return added if added.shape is not None and len(added.shape) == 0 else g.reduce_max(added, [-1], keepdims=1)
 
 
 def keep_fully_masked_rows(g: Graph, added: Tensor, dtype: Any, has_nan: bool = True) -> Tensor:
-    """What is added to the scores, where a row that it hides whole stays what it is.
+    """Return the bias in a form that keeps the result of fully masked rows.
 
-    ONNX Runtime's kernel takes the least number of a dtype for −∞, and makes a row of it zero.  Added to the scores of
-    a whole row in float32, that number leaves nothing of them, and the row becomes the mean of the values: the number
-    above it does so too.  In float16 they keep some of their differences, all of which softmax sees once what the whole
-    row has in common is taken off again.
+    The kernel of ONNX Runtime treats the least number of a dtype as −∞, and returns zero for a row of it.  In float32,
+    adding this number to the scores of a whole row absorbs them, and the row becomes the mean of the values.  The next
+    larger number has the same effect.  In float16 some differences between the scores remain.  Softmax sees them if the
+    number that the whole row has in common is subtracted again.
 
-    has_nan: softmax of a row of −∞ is to be NaN, which the operator by itself makes zero; −∞ less −∞ is NaN.
+    has_nan: softmax of a row of −∞ must give NaN, for which the operator itself gives zero. −∞ minus −∞ is NaN.
     """
     if dtype == np.float16:
         most = row_maximum(g, added)

@@ -1,4 +1,4 @@
-"""What rules of attention have in common: the scores, what becomes of them, and how ops that take them are written."""
+"""Code that attention rules share: checks and dtypes of the scores, and the ops of ONNX Runtime."""
 
 from math import prod
 from typing import Any
@@ -17,43 +17,46 @@ DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its 
 
 
 def is_core_supported(m: Captures) -> None:
-    """An attention in parts has a batch, heads, rows and columns; or a batch, rows and columns, of one head each.
+    """Require the axes batch, heads, rows and columns, or batch, rows and columns with one head.
 
-    One head of keys and values may serve all of queries (multi-query attention, Shazeer, arXiv:1911.02150).
+    One head of keys and values may serve all heads of queries (multi-query attention, Shazeer, arXiv:1911.02150).
     """
     if not isinstance(m, AttentionCore):
         return
     require(m.q.rank == m.kt.rank == m.v.rank, "queries, keys and values have different numbers of axes")
-    require(m.q.dtype is None or m.q.dtype in FLOATS, "queries are no floats")
+    require(m.q.dtype is None or m.q.dtype in FLOATS, "the queries must be float16, bfloat16, float32 or float64")
     alike = m.groups == m.others and m.groups in (1, m.heads)
     require(alike, "queries, keys and values have different numbers of heads")
     if m.q.rank == 5:
         is_fixed = all(isinstance(size, int) for x in (m.q, m.kt, m.v) for size in x.shape[1:])
-        require(is_fixed and not m.given, "heads of windows are masked, or of free sizes")
+        require(is_fixed and not m.given, "attention in windows must have fixed sizes and no mask")
 
 
 def total_scale(m: AttentionScores) -> float:
-    """The number that the scores are multiplied with in all."""
+    """Return the product of all numbers that multiply the scores."""
     scale = float(prod((m.left, m.right, m.scale)))
     least, most = (float(number) for number in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
-    require(least <= abs(scale) <= most, f"a scale of {scale:g} cannot be told to an op, for which 0 means its own")
+    require(
+        least <= abs(scale) <= most,
+        f"a scale of {scale:g} does not fit the attribute of an op: it is float32, and 0 means the default",
+    )
     return scale
 
 
 def result_dtype(m: AttentionScores) -> Any:
-    """The dtype in which the weights meet the values."""
+    """Return the dtype in which the weights multiply the values."""
     return m.read.dtype if m.wide is None else np.dtype(helper.tensor_dtype_to_np_dtype(m.wide))
 
 
 def compute_dtype(m: AttentionScores) -> Any:
-    """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast.
+    """Return the dtype to compute in: the dtype of the result, or of a more precise mask to which the scores were cast.
 
-    Zeros, which exporters make of a baddbmm that adds nothing, have no digits.
+    Constant zeros, which exporters write for a baddbmm that adds nothing, do not count.
     """
     made, own = result_dtype(m), m.read.dtype
     require(made is not None and own is not None, "the dtype of the values is unknown")
-    require(own in FLOATS, "the values are no floats")
-    require(np.promote_types(made, own) == made, "the values are cast to a dtype of fewer digits")
+    require(own in FLOATS, "the values must be float16, bfloat16, float32 or float64")
+    require(np.promote_types(made, own) == made, "the values are cast to a dtype with fewer digits")
     for mask in m.masks:
         is_zero = mask.choice is not None and mask.choice.is_uniform and mask.choice.inside == 0
         made = made if mask.dtype is None or is_zero else np.promote_types(mask.dtype, made)
@@ -62,14 +65,14 @@ def compute_dtype(m: AttentionScores) -> Any:
 
 
 def require_no_double(dtype: Any) -> None:
-    """Refuse doubles: ONNX Runtime has no kernel for them, and the text of Attention has its scale in float32."""
-    require(dtype != "float64", "no op for attention computes in double precision")
+    """Refuse doubles: ONNX Runtime has no kernel for them, and the function body of Attention has a float32 scale."""
+    require(dtype != "float64", "no attention op computes in float64")
 
 
 def packed_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
-    """Queries, keys and values of [batch, rows, heads · columns], in a dtype; of one head of all, copies."""
+    """Return queries, keys and values as [batch, rows, heads · columns] in a dtype.  One head for all is repeated."""
     heads, (q, k, v) = m.heads, (cast_narrower(g, x, dtype) for x in (scaled_queries(g, m, dtype), m.kt, m.v))
-    perm = [0, 3, 1, 2]  # of turned keys, in one Transpose, as one before cancels it
+    perm = [0, 3, 1, 2]  # one Transpose for transposed keys, because the Transpose before cancels it
     if m.groups != heads:
         turned, perm = g.transpose(k, perm=[0, 1, 3, 2]), [0, 2, 1, 3]
         k, v = g.repeated_heads(turned, 1, heads, m.columns), g.repeated_heads(v, 1, heads, m.width)
@@ -79,30 +82,30 @@ def packed_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
 
 
 def cast_narrower(g: Graph, x: Tensor, dtype: Any) -> Tensor:
-    """x in a dtype that has fewer digits, before it is moved, so that a Cast which widened it cancels; or as it is."""
+    """Cast x to a dtype with fewer digits before it is moved, so that a widening Cast cancels.  Otherwise return x."""
     is_finer = x.dtype is not None and np.promote_types(x.dtype, dtype) != dtype
     return g.cast(x, to=dtype) if is_finer else x
 
 
 def with_nan_guard(g: Graph, m: AttentionScores, made: Tensor) -> Tensor:
-    """What an op made, with the guard of the softmax behind it, in the result's dtype."""
+    """Return the output of an op in the dtype of the result, with the NaN guard of the softmax."""
     return g.in_dtype(g.nan_to_zero(made) if m.is_guarded else made, result_dtype(m))
 
 
 def emit_ort_attention(g: Graph, m: AttentionCore) -> Tensor:
-    """ONNX Runtime's op, between the transposes and reshapes that its layout wants.
+    """Write an op of ONNX Runtime, between the Transposes and Reshapes that its layout requires.
 
-    GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
+    It is GroupQueryAttention if scores are capped or have sinks, otherwise MultiHeadAttention.
     """
     dtype, heads, scale = compute_dtype(m), m.heads, total_scale(m)
     bias = broadcast_bias(
         g, m, additive_bias(g, m, dtype), keys=m.kt.shape[-1], count=lambda: g.size_of(m.kt, m.kt.rank - 1)
     )
     is_grouped = m.cap is not None or m.sink is not None
-    require(m.q.rank == 4 or not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
+    require(m.q.rank == 4 or not is_grouped, "MultiHeadAttention supports neither capped scores nor sinks")
     q, k, v = packed_qkv(g, m, dtype) if m.q.rank == 4 else batched_qkv(g, m, dtype)
     if is_grouped:
-        require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
+        require(m.columns == m.width, "GroupQueryAttention needs keys and values of the same size")
         require_equal_lengths(m.q.shape[2], m.kt.shape[3], m.columns)
         made = emit_group_query_attention(
             g, (q, k, v), bias, heads=heads, groups=heads, scale=scale, **softcap_and_sink(g, m, heads)

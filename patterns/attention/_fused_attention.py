@@ -1,4 +1,4 @@
-"""Attention that is one node of ONNX Runtime or ONNX: as patterns look for it, and as rules write it again."""
+"""Attention that is one node of ONNX Runtime or ONNX: patterns that match it, and functions that write it."""
 
 from typing import Any
 
@@ -6,13 +6,15 @@ from surgeon import Captures, Graph, Tensor
 
 
 class FusedAttention(Captures):
-    """An attention, whichever op it is.
+    """An attention node of any op.
 
-    q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and
-    `projection_bias`.  bias: what is added to the scores.  qkv_bias: to queries, keys and values.  mask_index: what
-    is not padding.  seqlens_k, seqlens_k_source: the index of the last key of each sequence, and the tensor that it
-    repeats.  total_sequence_length: the number of keys, an input only of GroupQueryAttention.  onnx_output: the output
-    where the node is ONNX's Attention.
+    q: the queries, or the input from which com.microsoft::Attention computes queries, keys and values with `weights`
+    and `projection_bias`. bias: added to the scores. qkv_bias: added to queries, keys and values. mask_index: the
+    padding mask.
+
+    seqlens_k, seqlens_k_source: the index of the last key of each sequence, and the tensor that it repeats.
+    total_sequence_length: the number of keys, an input only of GroupQueryAttention. onnx_output: the output if the node
+    is Attention (ONNX).
     """
 
     q: Tensor
@@ -39,19 +41,21 @@ class FusedAttention(Captures):
 
     @property
     def past(self) -> dict[str, Any]:
-        """The keys and values before these, if there are such, as arguments of a helper; it gives the next step's."""
+        """The past keys and values as arguments of a helper, if any.  The op then also returns those of the next
+        step.
+        """
         past = {"past_key": self.past_key, "past_value": self.past_value}
         return {} if self.past_key is None else {**past, "outputs": 3}
 
 
 def multi_head(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
-    """What MultiHeadAttention makes; behind a past keys and values for the next step too."""
+    """The outputs of MultiHeadAttention.  With a past, they include keys and values for the next step."""
     made = g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
     return made if m.past else [made]
 
 
 def group_query(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
-    """What GroupQueryAttention makes, with keys and values for the next step."""
+    """The outputs of GroupQueryAttention, with keys and values for the next step."""
     settings: dict[str, Any] = {
         "seqlens_k": m.seqlens_k,
         "total_sequence_length": m.total_sequence_length,
@@ -62,7 +66,7 @@ def group_query(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> A
 
 
 def ort_attention(g: Graph, m: FusedAttention, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
-    """What com.microsoft::Attention makes."""
+    """The output of com.microsoft::Attention."""
     return g.ms_attention(m.q, m.weights, m.projection_bias, index, None, bias, **m.attributes)
 
 
@@ -73,7 +77,7 @@ def onnx_attention(g: Graph, m: FusedAttention) -> Any:
 
 
 def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
-    """The op without its mask, causal on request, with as many outputs as it had."""
+    """Write the op without its mask, causal if requested, with as many outputs as before."""
     if m.onnx_output is not None:
         return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
     if m.weights is not None:
@@ -84,20 +88,20 @@ def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
 
 
 def behind_past(g: Graph, m: FusedAttention) -> Any:
-    """MultiHeadAttention with a past, and the keys and values that the next step starts with."""
+    """MultiHeadAttention with a past, and the keys and values for the next step."""
     return g.ms_multi_head_attention(
         *(m.q, m.k, m.v, m.qkv_bias, m.mask_index, m.bias, m.past_key, m.past_value), **m.attributes, outputs=3
     )
 
 
 def behind_past_alone(g: Graph, m: FusedAttention) -> Tensor:
-    """The same of which nothing else is read."""
+    """The same if only the first output is read."""
     made: Tensor = behind_past(g, m)[0]
     return made
 
 
 def any_ort_attention(g: Graph, m: FusedAttention) -> Any:
-    """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
+    """An op of ONNX Runtime without a past.  GroupQueryAttention must use all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.seqlens_k_source, g.any_tensor())), m.seqlens_k)
     settings: dict[str, Any] = {
         "seqlens_k": last,

@@ -1,4 +1,4 @@
-"""GroupQueryAttention as patterns look for it, whatever it reads."""
+"""Pattern of GroupQueryAttention, with any of its inputs."""
 
 from typing import Any
 
@@ -6,10 +6,11 @@ from surgeon import Captures, Graph, Tensor
 
 
 class Grouped(Captures):
-    """What one GroupQueryAttention reads.
+    """The inputs of one GroupQueryAttention.
 
-    q: the queries, or they with keys and values behind them.  last: the last key that counts of each sequence; less:
-    one of which that is copies.  total: how many keys the longest has.  places: those of the queries in their sequence.
+    q: the queries, or queries, keys and values in one tensor. last: the last valid key of each sequence. less: the
+    tensor that `last` repeats. total: the number of keys of the longest sequence. places: the positions of the queries
+    in their sequence.
     """
 
     q: Tensor
@@ -28,18 +29,18 @@ class Grouped(Captures):
     attributes: dict[str, Any]
 
     def setting(self, name: str, usual: Any) -> Any:
-        """An attribute, or what it is where the node does not say."""
+        """Return an attribute, or `usual` if the node does not have it."""
         return self.attributes.get(name, usual)
 
 
 def grouped_node(g: Graph, m: Grouped) -> Any:
-    """What GroupQueryAttention makes, and the keys and values that the next step starts with."""
+    """The output of GroupQueryAttention, and the keys and values for the next step."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
     given = m.q, m.k, m.v, m.past_key, m.past_value, last, m.total, m.cos, m.sin, m.places, m.bias, m.sink
     return g.ms_group_query_attention(*given, **m.attributes, outputs=3)
 
 
 def grouped_node_alone(g: Graph, m: Grouped) -> Tensor:
-    """The same of which nothing else is read."""
+    """The same if only the first output is read."""
     made: Tensor = grouped_node(g, m)[0]
     return made

@@ -1,4 +1,4 @@
-"""The keys and values that each sequence of a GroupQueryAttention has, those of a past among them."""
+"""The keys and values of each sequence of a GroupQueryAttention, including those of a past."""
 
 from typing import Any, NamedTuple
 
@@ -9,18 +9,18 @@ from ._fused_grouped_query import Grouped
 
 
 class Keys(NamedTuple):
-    """Where the keys of each sequence come from."""
+    """The origin of the keys of each sequence."""
 
     before: Any
-    """Keys before the new ones, int64 [batch, 1]."""
+    """Number of keys before the new ones, int64 [batch, 1]."""
     is_first: Any
-    """Whether this is the first call, bool [1]; None where the past is always there."""
+    """Whether this is the first call, bool [1].  None if there always is a past."""
     is_whole: bool
     """Whether every sequence uses the whole past."""
 
 
 def counted(g: Graph, m: Grouped, rows: Any) -> Keys:
-    """How many keys of each sequence stand before the new ones."""
+    """Count the keys of each sequence before the new ones."""
     zero = np.zeros((1, 1), np.int64)
     if m.past_key is None:
         return Keys(zero, None, True)
@@ -38,13 +38,13 @@ def counted(g: Graph, m: Grouped, rows: Any) -> Keys:
 
 
 def places_of(g: Graph, m: Grouped, at: Tensor, keys: Keys) -> Tensor:
-    """The places that are given; in the first call the kernel counts from the first of them on, for all sequences."""
+    """Return the given positions.  In the first call the kernel counts up from the first of them, for all sequences."""
     own = g.add(at, g.slice(g.slice(m.places, [0], [1], [0]), [0], [1], [1]))
     return own if keys.is_first is None else g.where(keys.is_first, own, m.places)
 
 
 def put_behind(g: Graph, m: Grouped, new: Tensor, past: Tensor | None, keys: Keys) -> Tensor:
-    """Keys or values behind those of a past: of each sequence behind so many of them, and zeros up to the longest."""
+    """Append new keys or values to the used part of a past in each sequence, with zeros up to the longest sequence."""
     if past is None:
         return new
     both = g.concat(past, new, axis=2)

@@ -1,4 +1,4 @@
-"""Queries of an attention as ops take them, and queries, keys and values as batches of matrices of one head each."""
+"""The inputs of attention ops: scaled queries, and queries, keys and values as batches of one head each."""
 
 from typing import Any
 
@@ -12,18 +12,24 @@ from ._masks import ABSORBING_VALUE, leaves_a_key_in_each_row, may_mask_other_ke
 
 
 def scaled_queries(g: Graph, m: AttentionCore, dtype: Any) -> Tensor:
-    """The queries times the number of each head, zero in rows that the condition may hide whole, where need be.
+    """Multiply the queries by the number of each head, and by zero in rows that the condition may hide fully.
 
-    That is where the least number of a dtype leaves something of the scores.
+    The zeros are needed only if adding the least number of the dtype does not absorb the scores.
     """
     q = m.q
     if m.factor is not None:
-        require(m.factor.shape is not None and m.factor.dtype == q.dtype, "a factor of the scores is unknown")
+        require(
+            m.factor.shape is not None and m.factor.dtype == q.dtype,
+            "the shape or dtype of a factor of the scores is unknown",
+        )
         sizes = (*[1] * (q.rank - m.factor.rank), *m.factor.shape)
         is_number = m.factor.is_constant and set(sizes) == {1}
-        require(not is_number, f"a scale of {m.factor.name!r} cannot be told to an op, for which 0 means its own")
+        require(
+            not is_number,
+            f"the scale {m.factor.name!r} does not fit the attribute of an op: it is float32, and 0 means the default",
+        )
         fits = len(sizes) == q.rank and all(size in (1, own) for size, own in zip(sizes[:-1], q.shape, strict=False))
-        require(fits and sizes[-1] == 1, "the scores are multiplied with other than a number of each head")
+        require(fits and sizes[-1] == 1, "the scores may be multiplied only by a number or by one number for each head")
         q = g.mul(q, m.factor)
     is_lost = m.low is None or not np.isfinite(m.hides_by) or float(finfo(dtype).min) < ABSORBING_VALUE
     if is_lost or may_mask_other_keys(m) or leaves_a_key_in_each_row(*m.condition):
@@ -35,7 +41,7 @@ def scaled_queries(g: Graph, m: AttentionCore, dtype: Any) -> Tensor:
 
 
 def batched_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
-    """Queries, keys and values in a dtype; where windows have their own axis, it is merged into the batch."""
+    """Return queries, keys and values in a dtype.  An axis for windows is merged into the batch."""
     *ahead, last, end = range(m.q.rank)
     keys = g.transpose(m.kt, perm=[*ahead, end, last])
     found = [g.in_dtype(x, dtype) for x in (scaled_queries(g, m, dtype), keys, m.v)]
@@ -46,5 +52,5 @@ def batched_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
 
 
 def with_window_axes(g: Graph, m: AttentionCore, made: Tensor) -> Tensor:
-    """What was made of one batch, with the axes of the queries."""
+    """Restore the axes of the queries in a result of one batch."""
     return made if m.q.rank < 5 else g.reshape(made, [-1, *m.q.shape[1:4], m.v.shape[4]])

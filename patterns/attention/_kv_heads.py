@@ -1,4 +1,4 @@
-"""Keys and values as heads: beside each other in one axis, copied for several heads of queries, or behind a past."""
+"""Keys and values as heads: joined in one axis, repeated for several heads of queries, or appended to a past."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ LAYOUT_INDEPENDENT_ATTRIBUTES = {
     "num_heads",
     "scale",
     "mask_filter_value",
-}  # attributes that mean the same whatever the rows stand for
+}  # attributes whose meaning does not depend on the rows
 
 
 class KVHeads(Captures):
-    """Keys or values, of which each head may be copied for several of queries.
+    """Keys or values.  Each head may be repeated for several heads of queries.
 
-    x: the heads themselves.  joined: they beside each other in one axis.  spread: they, each several times.
+    x: the heads themselves. joined: the heads joined in one axis. spread: the heads, each repeated.
     """
 
     x: Tensor = dims("batch .heads rows columns")
@@ -25,12 +25,12 @@ class KVHeads(Captures):
 
     @property
     def number(self) -> int:
-        """How often each head is there."""
+        """How often each head is repeated."""
         return self.copies // self.heads or 1
 
 
 class CachedKV(KVHeads):
-    """Keys or values that come behind those of a past; x: both."""
+    """Keys or values that are appended to a past. x: both together."""
 
     past: Tensor = dims("_ heads before columns")
     new: Tensor = dims("batch heads after columns")
@@ -38,14 +38,14 @@ class CachedKV(KVHeads):
 
 
 class CachedKeysValues(Captures):
-    """Keys and values behind those of a past."""
+    """Keys and values appended to a past."""
 
     k: CachedKV
     v: CachedKV
 
 
 class AttentionOverHeads(Captures):
-    """An attention that is one node over heads of keys and values; standard: what it makes, where it is ONNX's own."""
+    """An attention node over heads of keys and values. standard: its output if the node is Attention (ONNX)."""
 
     q: Tensor
     k: KVHeads
@@ -56,14 +56,14 @@ class AttentionOverHeads(Captures):
 
 
 class AttentionWithPast(AttentionOverHeads, CachedKeysValues):
-    """The same over keys and values behind those of a past, or copies of them."""
+    """The same over keys and values appended to a past, or over copies of them."""
 
     k: CachedKV
     v: CachedKV
 
 
 def concat_past(g: Graph, m: CachedKV) -> Tensor:
-    """Heads behind those of a past."""
+    """Heads appended to a past."""
     m.x = g.concat(m.past, m.new, axis=2)
     return m.x
 
@@ -75,24 +75,24 @@ def repeated_heads(g: Graph, m: KVHeads) -> Tensor:
 
 
 def maybe_packed(g: Graph, x: Tensor) -> Tensor:
-    """Heads as they are, or beside each other in the last axis."""
+    """Heads, or the same heads joined in the last axis."""
     return g.any_of(x, g.joined_heads(x))
 
 
 def attention_over_repeated_kv(g: Graph, m: AttentionOverHeads) -> Any:
-    """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
+    """MultiHeadAttention over copies of keys and values, joined or not, and optionally cast."""
     keys, values = (g.maybe_narrower(maybe_packed(g, repeated_heads(g, x))) for x in (m.k, m.v))
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
 def have_equal_pasts(m: CachedKeysValues) -> None:
-    """Keys and values are behind pasts of one length."""
+    """Require that the pasts of keys and values have the same length."""
     is_one = m.k.before == m.v.before or m.k.after == m.v.after
     require(is_one, "the pasts of keys and values may differ in length")
 
 
 def require_cache_compatible(m: AttentionWithPast) -> None:
-    """Values of the size of keys, and no attribute that a past changes, as MultiHeadAttention wants it."""
+    """Require values of the size of keys, and only attributes that a past does not change (MultiHeadAttention)."""
     others = m.attributes.keys() - LAYOUT_INDEPENDENT_ATTRIBUTES
-    require(not others, f"with a past, {', '.join(sorted(others))} would mean something else")
-    require(m.k.columns == m.v.columns, "keys and values are of different size")
+    require(not others, f"with a past, these attributes have another meaning: {', '.join(sorted(others))}")
+    require(m.k.columns == m.v.columns, "keys and values have different sizes")

@@ -1,7 +1,7 @@
-"""What is added to the scores of an attention, in the shapes and dtypes that attention ops take.
+"""The bias of attention scores, in the shapes and dtypes that attention ops require.
 
-Softmax makes one weight for every key of a row that a condition hides whole.  Where a low number is added to scores
-instead, it must leave nothing of them, or there must be none: the queries of such rows are zero then.
+Softmax gives every key of a fully hidden row the same weight.  If a low number is added to the scores instead, it must
+absorb them completely, or the scores must be zero.  Therefore the queries of such rows may be set to zero.
 """
 
 import re
@@ -18,21 +18,24 @@ from ._decomposed_attention import AttentionScores
 
 MASKING_THRESHOLD = (
     -1e4
-)  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
-ABSORBING_VALUE = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
+)  # a number that is added to hide a key is lower; a number that replaces a hidden score may be equal
+ABSORBING_VALUE = -1e30  # next to a lower number, scores are lost in rounding (in double precision up to 1e13)
 
 
 def additive_bias(g: Graph, m: AttentionScores, dtype: Any) -> Any:
-    """What is added to the scores, if anything: masks as they are, and a low number where a condition hides scores.
+    """Return the sum of the masks and of a low number for scores that a condition hides, or None.
 
-    The condition hides what was added before it too.
+    The condition also hides the sum before it.
     """
     parts = [mask if mask.dtype in (None, dtype) else g.cast(mask, to=dtype) for mask in m.masks]
     if m.low is None:
         made = None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
         if m.floor is None:
             return made
-        require(m.floor < ABSORBING_VALUE, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
+        require(
+            m.floor < ABSORBING_VALUE,
+            f"masked scores are raised to {m.floor:g}, which is too high to absorb the scores",
+        )
         return g.max(made, np.array(m.floor, dtype))
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
     made = where_masked(g, m, seen, masked_value_for(m, dtype))
@@ -40,10 +43,10 @@ def additive_bias(g: Graph, m: AttentionScores, dtype: Any) -> Any:
 
 
 def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
-    """A mask must not have more batches, heads or rows than the queries, which would be repeated for them.
+    """Require that the mask does not have more batches, heads or rows than the queries.
 
-    Its columns are the keys, or one for all: values have no more rows.  So are its rows where it is as high as it is
-    wide and there is a query for each key, whatever its sizes are called.
+    The number of its columns is the number of keys or 1, because values have no more rows.  The number of its rows is
+    known too if the mask is square and there is a query for each key.  The names of its sizes do not matter then.
     """
     wanted = m.q.shape
     for mask in m.given:
@@ -56,15 +59,15 @@ def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
             fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_min_with_one(size))
             fits = fits or (is_square and name == "rows")
             is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))
-            help_ = "; if these are always as many, say so by surgeon edit --join-dim" if is_named else ""
-            require(fits, f"the mask has {own} {name} where the queries have {size}{help_}")
+            help_ = "; if both sizes are always equal, declare it with surgeon edit --join-dim" if is_named else ""
+            require(fits, f"the mask has {own} {name}, but the queries have {size}{help_}")
 
 
 def broadcast_bias(g: Graph, m: AttentionScores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
-    """A bias with four axes, a row for every query and a number for every key, as attention ops want it; or None.
+    """Return a bias with four axes, a row for every query and a number for every key, as attention ops require.
 
-    Queries of three axes have one head and no axis for it, and so have the masks.  keys, count: how many keys there
-    are, as a size, and as what computes it.
+    Return None without a bias.  Queries with three axes have one head and no axis for it, and so do the masks. keys,
+    count: the number of keys as a size, and as a function that computes it.
     """
     if bias is None:
         return None
@@ -80,10 +83,10 @@ def broadcast_bias(g: Graph, m: AttentionScores, bias: Any, keys: Any, count: Ca
 
 
 def masked_value_for(m: AttentionScores, dtype: Any) -> Any:
-    """What stands for a hidden score in an operation of a dtype: −∞, or the least number, which leaves most of a row.
+    """Return the number for a hidden score in a dtype: −∞, or the least number, which absorbs the scores.
 
-    With a mask that may hide keys too, the number stays what it was, so that keys that both hide come behind those that
-    one of them does.  Refuses a number beside which scores count, where a row may be hidden by both.
+    If a mask may hide keys too, the number stays the same.  Then keys that both hide rank below keys that one of them
+    hides.  The function refuses a number that does not absorb scores if both may hide a row.
     """
     low, least = m.low, float(finfo(dtype).min)
     if not np.isfinite(m.hides_by):
@@ -93,26 +96,26 @@ def masked_value_for(m: AttentionScores, dtype: Any) -> Any:
     is_told = all(masks_nothing(mask) for mask in m.masks) and leaves_a_key_in_each_row(*m.condition)
     require(
         is_told or least <= low < ABSORBING_VALUE,
-        f"a row that the condition hides together with a mask would not be the same: beside {low:g} scores still count",
+        f"a row that the condition and a mask hide together would change, because {low:g} does not absorb the scores",
     )
     return np.array(max(low, least), dtype)
 
 
 def may_mask_other_keys(m: AttentionScores) -> bool:
-    """Whether hidden scores may differ: by a mask behind the condition, or as one before it, not mild, hides others."""
+    """Return whether hidden scores may differ: a mask follows the condition, or a mask before it may hide others."""
     return m.second is not None or (m.mask is not None and not masks_nothing(m.mask))
 
 
 def masks_nothing(mask: Tensor) -> bool:
-    """Whether a mask surely hides nothing: a bias that is computed, or looked up by the distance of two places."""
+    """Return whether a mask certainly hides nothing: a computed bias, or a bias looked up by relative position."""
     values = mask.drawn_from
     return mask.is_of_products if values is None else bool((values.astype(np.float64) > MASKING_THRESHOLD).all())
 
 
 def leaves_a_key_in_each_row(mask: Tensor, shown: Any) -> bool:
-    """Whether a mask surely leaves a key to every row.
+    """Return whether a mask certainly leaves a key to every row.
 
-    shown: what it holds for keys that are seen: a truth in a condition, more than this number in what is added.
+    shown: the value for visible keys.  It is a boolean for a condition, and a lower bound for a mask that is added.
     """
     choice, is_truth = mask.choice, isinstance(shown, bool)
 

@@ -1,4 +1,4 @@
-"""Projections of one tensor, x @ w + bias, and attention of them, as patterns look for it."""
+"""Patterns of projections of one tensor, x @ w + b, and of attention over them."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from surgeon import Captures, Constant, Graph, Tensor, dims
 
 
 class ProjectedHeads(Captures):
-    """Queries, keys or values, and the heads that they come as.
+    """Queries, keys or values, and their layout as heads.
 
-    split: heads behind the rows.  apart: heads before them.  joined: these as rows again.
+    split: heads after the rows. apart: heads before the rows. joined: the heads joined to rows again.
     """
 
     made: Tensor | Any = dims(".batch .rows columns", default=None)
@@ -22,9 +22,9 @@ class ProjectedHeads(Captures):
 
 
 class Projection(ProjectedHeads):
-    """x @ w, perhaps + b, of [batch, rows, columns].
+    """x @ w, optionally + b, of [batch, rows, columns].
 
-    flat: the rows of all batches, as a Gemm takes them.  turned: whether w is transposed for it.
+    flat: the rows of all batches, as a Gemm reads them. turned: whether w is transposed for the Gemm.
     """
 
     w: Constant = dims("inputs outputs")
@@ -35,9 +35,9 @@ class Projection(ProjectedHeads):
 
 
 class AttentionLayer(Captures):
-    """Attention of parts of one tensor, with what is added to the scores: a bias, or a mask that is spread.
+    """Attention over parts of one tensor, with a bias of the scores, or a mask that is expanded.
 
-    factor: what the queries are multiplied with.
+    factor: the number that multiplies the queries.
     """
 
     x: Tensor = dims("batch rows inner")
@@ -51,14 +51,14 @@ class AttentionLayer(Captures):
 
 
 class PackedProjection(AttentionLayer):
-    """Attention of parts of one projection.  five: that in an axis of three, behind the rows."""
+    """Attention over parts of one projection. five: the projection with an axis of three after the rows."""
 
     whole: Projection
     five: Tensor | Any = dims("batch rows 3 _ _", default=None)
 
 
 class SeparateProjections(AttentionLayer):
-    """Attention of three projections of one tensor."""
+    """Attention over three projections of one tensor."""
 
     q: Projection
     k: Projection
@@ -66,7 +66,7 @@ class SeparateProjections(AttentionLayer):
 
 
 def linear(g: Graph, x: Tensor, m: Any) -> Any:
-    """x @ w, perhaps + b, perhaps as a Gemm of the rows of all batches.  m: a record that has what a Projection has."""
+    """x @ w, optionally + b, optionally as a Gemm of the rows of all batches. m: a record with Projection's fields."""
     product = g.matmul(x, m.w)
     m.flat = g.shared(g.reshaped(x))
     flat = g.reshaped(g.any_of(g.gemm(m.flat, m.w, m.b, transB=m.turned), g.gemm(m.flat, m.w, transB=m.turned)))
@@ -75,9 +75,9 @@ def linear(g: Graph, x: Tensor, m: Any) -> Any:
 
 
 def multi_head_attention(g: Graph, m: AttentionLayer, q: Tensor, k: Tensor, v: Tensor) -> Any:
-    """MultiHeadAttention, with or without a bias, or with a mask that is spread to the rows and keys there are.
+    """MultiHeadAttention without a bias, with a bias, or with a mask that is expanded to the rows and keys.
 
-    The arithmetic for the mask's target may read queries and keys; it goes with them.
+    The arithmetic that computes the shape of the mask may read queries and keys.  It is removed with them.
     """
     spread, scaled = g.expand(m.mask, g.any_tensor()), g.any_of(q, g.mul(q, m.factor))
     forms = (g.ms_multi_head_attention(scaled, k, v, attention_bias=x, **m.attributes) for x in (m.bias, spread))
@@ -85,6 +85,6 @@ def multi_head_attention(g: Graph, m: AttentionLayer, q: Tensor, k: Tensor, v: T
 
 
 def maybe_heads_first(g: Graph, m: ProjectedHeads, rows: Tensor) -> Tensor:
-    """Rows, or the heads that they are split into."""
+    """Rows, or the heads into which they are split."""
     m.apart = g.heads_first(g.reshaped(rows))
     return g.any_of(rows, m.apart)

@@ -1,4 +1,4 @@
-"""Whole attention layers: one input, its projections to queries, keys and values, and the attention between them."""
+"""Whole attention layers: one input, its projections to queries, keys and values, and the attention over them."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -21,15 +21,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def cut_in_three(g: Graph, m: PackedProjection) -> Any:
-    """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
+    """MultiHeadAttention over parts of one projection.  Keys and values may have heads as an axis."""
     m.q.made, m.k.made, m.v.made = g.parts(linear(g, m.x, m.whole), 3, -1)
     return multi_head_attention(g, m, m.q.made, *(maybe_heads_first(g, part, part.made) for part in (m.k, m.v)))
 
 
 def cut_along_an_axis(g: Graph, m: PackedProjection) -> Any:
-    """The same, of one projection whose columns are split in three and into heads.
+    """The same over one projection whose columns are split into three parts and into heads.
 
-    The projection is [batch, rows, 3, heads, columns], perhaps turned to [3, batch, heads, rows, columns].
+    The projection is [batch, rows, 3, heads, columns], optionally transposed to [3, batch, heads, rows, columns].
     """
     m.five = g.reshaped(linear(g, m.x, m.whole))
     turned = g.unstacked(g.transpose(m.five, perm=[2, 0, 3, 1, 4]), 3, 0)
@@ -43,67 +43,67 @@ def cut_along_an_axis(g: Graph, m: PackedProjection) -> Any:
 
 @rule(patterns=[cut_in_three, cut_along_an_axis])
 def packed_qkv_attention(g: Graph, m: PackedProjection) -> Any:
-    """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
+    """Fuse an attention and the projection that contains its queries, keys and values into Attention.
 
-    What: attention of the thirds of x @ w + b, or of parts of other sizes, as com.microsoft::Attention.  A number that
-    the queries are multiplied with becomes part of the scale.
+    What: attention over the thirds of x @ w + b, or over parts of other sizes, as com.microsoft::Attention.  A number
+    that multiplies the queries becomes part of the scale.
     Numerics: rounding only.
-
-    On a CPU (ONNX Runtime 1.31, one thread) one sequence takes 0 to 4 % less time than with MultiHeadAttention: 4 % in
-    torch's encoder layers at 128 rows and in GPT-2 at 512.  The kernel makes a product for each sequence and head, so
-    eight sequences of 64 rows take up to 3 % more in GPT-2, and as long in torch's layers.
+    Speed: on a CPU (ONNX Runtime 1.31, one thread) one sequence takes 0 to 4 % less time than with MultiHeadAttention:
+    4 % in encoder layers of torch at 128 rows and in GPT-2 at 512.  The kernel computes one product for each sequence
+    and head.  Therefore eight sequences of 64 rows take up to 3 % more in GPT-2, and the same time in encoder layers of
+    torch.
     """
     sizes = [m.q.columns, m.k.columns, m.v.columns] if m.five is None else [m.whole.columns // 3] * 3
     return whole(g, m, [m.whole], sizes)
 
 
 def by_three(g: Graph, m: SeparateProjections) -> Any:
-    """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
+    """MultiHeadAttention over three projections of one tensor.  Keys and values may have heads as an axis."""
     k, v = (maybe_heads_first(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
     return multi_head_attention(g, m, linear(g, m.x, m.q), k=k, v=v)
 
 
 @rule(patterns=[by_three], ep="cuda")
 def separate_qkv_attention(g: Graph, m: SeparateProjections) -> Any:
-    """Fuse an attention and the three projections of its one input into Attention, which makes them by one product.
+    """Fuse an attention and the three projections of its input into Attention, which computes them as one product.
 
-    What: attention of x @ wq + bq, x @ wk + bk and x @ wv + bv, as com.microsoft::Attention.  A number that the queries
-    are multiplied with becomes part of the scale.  The weights stay as they are, in their files: a Concat puts them
-    beside each other, which ONNX Runtime does once, on loading.
+    What: attention over x @ wq + bq, x @ wk + bk and x @ wv + bv, as com.microsoft::Attention.  A number that
+    multiplies the queries becomes part of the scale.  The weights stay unchanged in their files.  A Concat joins them,
+    which ONNX Runtime computes once, on loading.
     Numerics: rounding only.
-
-    Not for a CPU, whose kernel makes a product for each sequence and head: BERT-base takes as long as with
-    MultiHeadAttention behind three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 % more).
+    Speed: not useful on a CPU, whose kernel computes one product for each sequence and head.  BERT-base takes as long
+    as with MultiHeadAttention after three products (ONNX Runtime 1.31, one thread, 32 to 512 rows: 1 % less to 3 %
+    more).
     """
     return whole(g, m, [m.q, m.k, m.v], [m.q.columns, m.k.columns, m.v.columns])
 
 
 def whole(g: Graph, m: AttentionLayer, made: Sequence[Projection], sizes: Sequence[int]) -> Any:
-    """com.microsoft::Attention of the projections of x, of so many columns for queries, keys and values."""
+    """Write com.microsoft::Attention with the projections of x. sizes: columns of queries, keys and values."""
     attributes = dict(m.attributes)
     heads = attributes["num_heads"]
     for part in (m.q, m.k, m.v):
         is_split = part.heads in (None, heads) and part.batch in (None, m.batch)
-        require(is_split, "queries, keys or values are not split into the attention's heads")
+        require(is_split, "queries, keys and values must be split into the heads of the attention")
     require(sizes[0] == sizes[1], "queries and keys have different numbers of columns")
-    require(all(size % heads == 0 for size in sizes), "the columns cannot be shared among the heads")
+    require(all(size % heads == 0 for size in sizes), "the number of columns must be a multiple of the number of heads")
     if sizes[2] != sizes[0]:
         attributes["qkv_hidden_sizes"] = list(sizes)
     if m.factor is not None:
         scale = m.factor * (attributes.get("scale", 0.0) or (sizes[0] // heads) ** -0.5)
-        require(isfinite(scale) and np.float32(scale) != 0, "a scale of 0 means another to ONNX Runtime")
+        require(isfinite(scale) and np.float32(scale) != 0, "a scale of 0 means the default scale in ONNX Runtime")
         attributes["scale"] = scale
     weights = [g.transpose(one.w, perm=[1, 0]) if one.turned else one.w for one in made]
     beside = weights[0] if len(made) == 1 else g.concat(*weights, axis=1)
-    biases = np.concatenate([bias_of(one, m.x.dtype) for one in made])  # also of zeros: the CPU's kernel needs them
+    biases = np.concatenate([bias_of(one, m.x.dtype) for one in made])  # zeros too: the CPU kernel needs a bias
     rows = None if m.mask is None else g.size_of(m.x, 1)
     bias = m.bias if rows is None else g.spread(m.mask, [1, 1, rows, rows])
     return g.ms_attention(m.x, beside, biases, attention_bias=bias, **attributes)
 
 
 def bias_of(made: Projection, dtype: Any) -> Array:
-    """The bias of a projection; zeros where there is none."""
+    """Return the bias of a projection, or zeros if it has none."""
     values = np.zeros(1, dtype) if made.b is None else made.b.values
     is_row = values.size in (1, made.columns) and values.shape[-1:] in ((), (values.size,))
-    require(is_row and values.ndim <= 3, "a bias has other axes than that of the columns")
+    require(is_row and values.ndim <= 3, "a bias must run along only the columns")
     return np.broadcast_to(values.reshape(-1), (made.columns,))

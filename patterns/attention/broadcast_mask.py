@@ -1,4 +1,4 @@
-"""Masks of ONNX's Attention that have one row for all queries, which ONNX Runtime does not spread."""
+"""Masks of Attention (ONNX) with one row for all queries, which ONNX Runtime does not broadcast."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ def of_one_row(g: Graph, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, **attrib
 
 @rule(patterns=[of_one_row], opset=23)
 def broadcast_mask(g: Graph, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, attributes: dict[str, Any]) -> Tensor:
-    """Give the mask of an Attention a row for each query, where it has one for all.
+    """Expand the mask of an Attention to one row for each query, if it has one row for all queries.
 
-    What: a padding of [batch, 1, 1, keys], as torch's dynamo exporter hands it over from opset 23.  ONNX lets masks be
-    spread; ONNX Runtime refuses to run one that has fewer rows than the queries.
+    What: a padding mask of [batch, 1, 1, keys].  The dynamo exporter of torch writes it from opset 23 on.  ONNX allows
+    masks to broadcast, but ONNX Runtime refuses to run a mask with fewer rows than queries.
     Numerics: none.
     """
     require(mask.shape is not None and q.shape is not None, "the shape of the mask or of the queries is unknown")
-    require(len(mask.shape) > 1 and mask.shape[-2] == 1, "the mask has not one row for all queries")
+    require(len(mask.shape) > 1 and mask.shape[-2] == 1, "the mask must have one row for all queries")
     rows = q.rank - 2 if q.rank == 4 else 1
-    require(q.shape[rows] != 1, "there is one query")
+    require(q.shape[rows] != 1, "there is only one query")
     spread = g.spread(mask, [*[1] * (mask.rank - 2), g.size_of(q, rows), 1])
     return of_one_row(g, q, k, v=v, mask=spread, **attributes)

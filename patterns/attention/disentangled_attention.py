@@ -1,4 +1,4 @@
-"""Scores of DeBERTa's disentangled attention (He et al., arXiv:2006.03654; buckets: DeBERTa-v2 and v3)."""
+"""Scores of the disentangled attention of DeBERTa (He et al., arXiv:2006.03654; buckets: DeBERTa-v2 and v3)."""
 
 from math import isclose
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 
-VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # version 2 is in TensorRT 10.11 and newer
 
 
 class DisentangledScores(Captures):
-    """Queries and keys, what each says to the positions, by numbers, and which position each pair looks up."""
+    """Queries and keys, their products with the positions, and the position that each pair looks up."""
 
     q: Tensor
     kt: Tensor
@@ -26,7 +26,7 @@ class DisentangledScores(Captures):
 
 
 def looked_up(g: Graph, table: Tensor, places: Tensor) -> Tensor:
-    """A number of the table for each pair of a query and a key."""
+    """Look up a number of the table for each pair of a query and a key."""
     return g.gather_elements(table, g.any_of(g.expand(places, g.any_tensor()), places), axis=-1)
 
 
@@ -38,7 +38,7 @@ def disentangled(g: Graph, m: DisentangledScores) -> Tensor:
 
 
 def buckets(length: int, span: int) -> np.ndarray:
-    """Which of 2·span positions the plugin looks up for each pair: near ones each their own, far ones by logarithm."""
+    """Return which of 2·span positions the plugin looks up for each pair: close ones exactly, far ones by logarithm."""
     apart = np.arange(length)[:, None] - np.arange(length)
     half = np.float32(span // 2)
     slope = (half - 1) / (np.log(np.float32(2 * span - 1)) - np.log(half)) * np.float32(1 - 1e-7)
@@ -49,22 +49,23 @@ def buckets(length: int, span: int) -> np.ndarray:
 
 @rule(patterns=[disentangled], target="tensorrt", dtypes="floats")
 def disentangled_attention(g: Graph, m: DisentangledScores) -> Any:
-    """Write the scores of DeBERTa's attention as TensorRT's plugin DisentangledAttention_TRT.
+    """Write the scores of DeBERTa's attention as the TensorRT plugin DisentangledAttention_TRT.
 
-    What: what contents say to each other, to positions, and positions to contents, each by one number.  The length is
-    fixed, and places are those of DeBERTa-v2 and v3 with buckets: half of the span near, the rest by logarithm.
+    What: the sum of the scores content to content, content to position and position to content, each times one number.
+    The length is fixed.  The positions are those of DeBERTa-v2 and v3 with buckets: half of the span is exact, and the
+    rest is logarithmic.
     Numerics: rounding only.
-    TensorRT: version 2 of the plugin came with 10.11; TensorRT-RTX has it not.  Named before the group `tensorrt`,
-    whose clean-up moves the number from the keys.
+    TensorRT: version 2 of the plugin needs TensorRT 10.11, and TensorRT-RTX does not have the plugin.  Name this rule
+    before the group `tensorrt`, whose cleanup moves the number away from the keys.
     """
-    require(m.positions % 2 == 0 and m.positions >= 8, "there is no span of positions")
+    require(m.positions % 2 == 0 and m.positions >= 8, "the number of positions must be even and at least 8")
     near = isclose(m.content, m.first, rel_tol=1e-3) and isclose(m.first, m.second, rel_tol=1e-3)
-    require(near, "the three parts are multiplied by different numbers")
-    require(m.places.is_constant and m.others.is_constant, "the places are no constants: fix the length (--dim)")
+    require(near, "the three parts must be multiplied by the same number")
+    require(m.places.is_constant and m.others.is_constant, "the positions must be constant: fix the length (--dim)")
     wanted = buckets(m.places.values.shape[-1], m.positions // 2)
     pairs = (m.places, wanted), (m.others, wanted.T)
     is_so = all(np.array_equal(np.broadcast_to(places, one.shape), one.values) for one, places in pairs)
-    require(is_so, "the places are not those that the plugin looks up: buckets of half the span, up to its double")
+    require(is_so, "the positions must be those that the plugin looks up: buckets of half the span, up to its double")
     settings: dict[str, Any] = {"span": m.positions // 2, "factor": m.content}
     return g.op(
         "trt.plugins::DisentangledAttention_TRT", g.matmul(m.q, m.kt), m.to_places, m.to_queries, **settings, **VERSION

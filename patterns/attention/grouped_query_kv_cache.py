@@ -1,4 +1,4 @@
-"""GroupQueryAttention that takes a past: of scores that are capped (Gemma 2, arXiv:2408.00118), and of copies."""
+"""GroupQueryAttention with a past, for capped scores (Gemma 2, arXiv:2408.00118), and for copied heads."""
 
 from typing import Any
 
@@ -19,40 +19,40 @@ from ._masks import additive_bias, broadcast_bias
 
 
 class Capped(AttentionScores, CachedKeysValues):
-    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
+    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v over keys and values that are appended to a past."""
 
     q: Tensor = dims("batch readers rows columns")
 
 
 def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:
-    """Attention of maybe capped scores, and the keys and values, which the next step starts with."""
+    """Attention of optionally capped scores, and the keys and values, with which the next step starts."""
     keys, values = concat_past(g, m.k), concat_past(g, m.v)
     own, others = (g.any_of(repeated_heads(g, x), x.x) for x in (m.k, m.v))
     return weighted_values(g, m, masked_scores(g, m, g.transpose(own, perm=[0, 1, 3, 2])), others), keys, values
 
 
 def has_groups(m: Capped) -> None:
-    """Keys and values of the heads of the queries, or of copies that make as many."""
-    require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op takes the past")
+    """Require keys and values with the heads of the queries, or copies that give as many heads."""
+    require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op is used for the past")
     require(m.k.number == m.v.number, "keys and values have different numbers of heads")
     alike = (m.readers, m.columns) == (m.k.heads * m.k.number, m.k.columns)
-    require(alike, "the queries have other heads than the keys")
-    require(m.k.columns == m.v.columns, "keys and values are of different size")
-    require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
+    require(alike, "queries and keys must have the same head size and number of heads")
+    require(m.k.columns == m.v.columns, "keys and values have different sizes")
+    require(m.rows == m.k.after, "the queries and the new keys must have the same number of rows")
 
 
 @rule(patterns=[capped], conditions=[have_equal_pasts, has_groups], differs=DIFFERS)
 def softcap_attention_kv_cache(g: Graph, m: Capped) -> Any:
-    """Fuse an attention with capped scores behind a past into GroupQueryAttention.
+    """Fuse an attention with capped scores and a past into GroupQueryAttention.
 
-    What: softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are put behind those of a past.  The
-    kernel takes a past before several rows only for a batch of one, so the model must have one row or a batch of one.
-    Where it has not, only Attention can do this, from opset 23 on.
-    Numerics: rounding only, for finite numbers.
+    What: softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v.  Keys and values are appended to a past.  The kernel
+    supports a past for several rows only in a batch of one, so the model must have one row or a batch of one.
+    Otherwise only Attention can replace it, from opset 23 on.
+    Numerics: rounding only for finite numbers.
     """
     parts, past, dtype = (m.q, m.k.new, m.v.new), (m.k.past, m.v.past), compute_dtype(m)
     require_decode_shape(m.q.shape[0], m.rows, m.columns)
-    require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
+    require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask must have the same dtype")
     added, keys = additive_bias(g, m, dtype), m.k.x.shape[2]
     bias = broadcast_bias(g, m, added, keys=keys, count=lambda: g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2)))
     rows = [g.joined_heads(x) for x in parts]
@@ -70,7 +70,7 @@ def softcap_attention_kv_cache(g: Graph, m: Capped) -> Any:
 
 
 def of_copies(g: Graph, m: AttentionWithPast) -> tuple[Tensor, ...]:
-    """MultiHeadAttention over copies of keys and values, and what these are copies of: the next step starts with it."""
+    """MultiHeadAttention over copies of keys and values, and the originals, with which the next step starts."""
     keys, values = concat_past(g, m.k), concat_past(g, m.v)
     own, others = (maybe_packed(g, repeated_heads(g, x)) for x in (m.k, m.v))
     return g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes), keys, values
@@ -78,18 +78,21 @@ def of_copies(g: Graph, m: AttentionWithPast) -> tuple[Tensor, ...]:
 
 @rule(patterns=[of_copies], conditions=[have_equal_pasts, require_cache_compatible], differs=DIFFERS)
 def repeated_heads_kv_cache(g: Graph, m: AttentionWithPast) -> Any:
-    """Let an attention share keys and values among heads, and put them behind a past: GroupQueryAttention.
+    """Share keys and values among heads of an attention, and append them to a past, with GroupQueryAttention.
 
-    What: attention in which each head of keys and values serves several of queries in a row.  The op takes the past,
-    and gives what the next step starts with.  It takes a past before several rows only for a batch of one, so the
-    model must have one row or a batch of one.  In no group, as `query_heads_as_rows` and `attention_kv_cache` have no
-    such limit, and are faster on a CPU; name it before them where GroupQueryAttention itself is wanted.  Numerics:
-    rounding only, for finite numbers.
+    What: attention in which each head of keys and values serves several consecutive heads of queries.  The op reads the
+    past and returns keys and values for the next step.  It supports a past for several rows only in a batch of one, so
+    the model must have one row or a batch of one.  The rule is not in any group, because `query_heads_as_rows` and
+    `attention_kv_cache` do not have this limit, and are faster on a CPU.  If you need GroupQueryAttention, name this
+    rule before them.
+    Numerics: rounding only for finite numbers.
     """
     heads = m.attributes["num_heads"]
-    require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
-    require(m.q.rank == 3, "the queries have other axes than batch, row, column")
-    require(m.q.shape[1] == m.k.after, "what comes behind the past has other rows than the queries")
+    require(
+        heads == m.k.heads * m.k.number, "the number of copied heads must equal the number of heads of the attention"
+    )
+    require(m.q.rank == 3, "the queries must have the axes batch, row, column")
+    require(m.q.shape[1] == m.k.after, "the queries and the new keys must have the same number of rows")
     require_decode_shape(m.q.shape[0], m.k.after, m.k.columns)
     parts = (m.q, g.joined_heads(m.k.new), g.joined_heads(m.v.new))
     scale = {name: number for name, number in m.attributes.items() if name == "scale"}

@@ -1,21 +1,21 @@
-"""The sizes of keys that were put behind a past, asked of the past and of what is behind it."""
+"""The sizes of keys with a past, computed from the past and from the new keys."""
 
 from typing import Any
 
 from surgeon import Constant, Graph, Tensor, dims, rule
 from ._kv_heads import CachedKV, concat_past, repeated_heads
 
-ROWS = 2  # the axis along which keys are put behind a past
+ROWS = 2  # the axis along which keys are appended to a past
 
 
 class Asked(CachedKV):
-    """Keys behind a past.  index: which of their sizes is asked for, where that is not the number of rows."""
+    """Keys with a past. index: the size that is read, if it is not the number of rows."""
 
     index: Constant | Any = dims("", "1", default=None)
 
 
 def size_of_keys(g: Graph, m: Asked) -> Tensor:
-    """A size of the keys; or their number as scores have it, to which they, or copies for several heads, are turned."""
+    """A size of the keys, or their number as the scores have it, from the transposed keys or repeated heads."""
     keys = concat_past(g, m)
     turned = g.transpose(g.any_of(g.shared(repeated_heads(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
     return g.any_of(g.gather(g.shared(g.shape(g.shared(keys))), m.index, axis=0), g.size_of(turned, 3))
@@ -23,9 +23,9 @@ def size_of_keys(g: Graph, m: Asked) -> Tensor:
 
 @rule(patterns=[size_of_keys], target="any")
 def kv_cache_length(g: Graph, m: Asked) -> Tensor:
-    """Add up the number of rows of a past and of what is behind it, so that nothing waits for the two to be joined.
+    """Add the number of rows of a past and of the new keys, so that the size does not depend on their concatenation.
 
-    What: the size of a concatenation of keys is asked of its parts.  So an attention whose mask depends on that size
+    What: the size of concatenated keys is computed from their parts.  Then an attention whose mask depends on that size
     can do the concatenation itself.
     Numerics: none.
     """

@@ -1,4 +1,4 @@
-"""A batch of several axes before rows and columns as one axis, and as several again."""
+"""A batch of several axes before rows and columns, merged into one axis and split again."""
 
 from collections.abc import Sequence
 from math import prod
@@ -11,11 +11,14 @@ from .._common.axes import is_same_size
 
 
 class MergedBatch(Captures):
-    """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
+    """Factors a, b and v with several axes before their rows, the same with one axis, and the result.
 
-    left, right, scale: of either factor, and of their product; within: of the second before it is turned.
-    wide, narrow: dtypes around the softmax; to, into, out: those that the factors of scores, values and what is made
-    are cast to in one batch.
+    first, second, third: a, b and v with one axis before their rows.
+
+    left, right, scale: factors of a, of b and of their product. within: a factor of b before its Transpose.
+
+    wide, narrow: dtypes around the softmax. to, into, out: the dtypes to which the factors of the scores, the values
+    and the result are cast in one batch.
     """
 
     a: Tensor = dims("*batch rows inner")
@@ -40,16 +43,16 @@ class MergedBatch(Captures):
 
 
 def with_split_batch(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | None = None) -> Tensor:
-    """What is added to scores, with these axes in the place of its first.
+    """Return the bias of the scores with the axes `ahead` in place of its first axis.
 
-    of: the tensor whose first axes these are.  A first size that may be 1 at run time is broadcast to its batch.
+    of: the tensor with these first axes.  A first size that may be 1 at run time is broadcast to its batch.
     """
-    require(x.shape is not None and x.rank <= 3, "what is added has more axes, or nobody knows which")
+    require(x.shape is not None and x.rank <= 3, "the rank of the bias is unknown or above 3")
     if x.rank < 3 or x.shape[0] == 1:
         return x
     free = [axis for axis, size in enumerate(ahead) if not isinstance(size, int)]
     known = prod(size for size in ahead if isinstance(size, int))
-    require(len(free) < 2 and known > 0, "the sizes of several axes that become one are free")
+    require(len(free) < 2 and known > 0, "at least two of the merged axes have dynamic sizes")
     number, own = np.array([known], np.int64), [size_of(g, x, axis) for axis in (1, 2)]
     if of is not None and not is_same_size(x.shape[0], prod(ahead)):
         count = g.mul(*(g.size_of(of, axis) for axis in free), number) if free else known
@@ -60,13 +63,13 @@ def with_split_batch(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | Non
 
 
 def size_of(g: Graph, x: Tensor, axis: int) -> Any:
-    """The size of an axis, a constant where it is known."""
+    """Return the size of an axis, as a constant if it is known."""
     size = x.shape[axis]
     return np.array([size], np.int64) if isinstance(size, int) else g.size_of(x, axis)
 
 
 def with_merged_batch(g: Graph, x: Tensor) -> Tensor:
-    """x with one axis for all before the last two."""
+    """Merge all axes of x before the last two."""
     shape = g.shape(x)
     ahead, own = g.slice(shape, [0], [-2], [0]), g.slice(shape, [-2], [np.iinfo(np.int64).max], [0])
     return g.reshape(x, g.concat(g.reduce_prod(ahead, axes=[0], keepdims=1), own, axis=0))

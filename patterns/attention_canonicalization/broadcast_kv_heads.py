@@ -1,4 +1,4 @@
-"""Query heads that share keys and values along their own axis, by broadcasting."""
+"""Query heads that share keys and values by broadcasting along a separate axis."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 
 class Shared(Captures):
-    """Queries by groups, keys and values of each group, what the scores are scaled by, and what is added to them.
+    """Queries by groups, keys and values of each group, the scale of the scores, and their bias.
 
-    k: the keys before they are turned, where nothing stands in between.
-    wide, narrow: the dtypes that the scores and the weights are cast to.
+    k: the keys before their Transpose, if it directly precedes the product.
+
+    wide, narrow: the dtypes to which the scores and the weights are cast.
     """
 
     q: Tensor = dims("batch groups copies rows columns")
@@ -29,7 +30,7 @@ class Shared(Captures):
 
 
 def by_groups(g: Graph, m: Shared) -> Tensor:
-    """Attention of several heads of queries beside each other in each group."""
+    """Attention with several heads of queries in each group."""
     m.kt = g.any_of(g.transpose(m.k, perm=[0, 1, 2, 4, 3]), g.any_tensor())
     return attended(g, m, m.kt)
 
@@ -43,17 +44,17 @@ def attended(g: Graph, m: Shared, kt: Tensor) -> Tensor:
 
 @rule(patterns=[by_groups], target={"ort": 1, "onnx": 23}, dtypes=["float32", "float16"])
 def broadcast_kv_heads(g: Graph, m: Shared) -> Tensor:
-    """Give each head of queries its keys and values, so that an attention is found, which takes copies as groups.
+    """Give each head of queries its keys and values, so that the attention rules match and turn copies into groups.
 
-    What: queries of [batch, groups, copies, rows, columns] by keys and values of [batch, groups, 1, keys, ...], which a
-    product spreads, as einsum writes grouped queries too.
+    What: queries of [batch, groups, copies, rows, columns] with keys and values of [batch, groups, 1, keys, ...], which
+    the product broadcasts. einsum also writes grouped queries like this.
     Numerics: none.
     """
     heads = m.groups * m.copies
-    require(m.copies > 1, "there is one head of queries in each group")
+    require(m.copies > 1, "each group has only one head of queries")
     rows, mask = g.size_of(m.q, 3), m.mask
     if mask is not None:
-        require(mask.shape is not None and set(mask.shape[-4:-2]) <= {1}, "the mask differs from head to head")
+        require(mask.shape is not None and set(mask.shape[-4:-2]) <= {1}, "the mask must be the same for all heads")
         mask = g.squeeze(mask, [2]) if mask.rank == 5 else mask
     q = g.reshape(m.q, g.concat(np.array([0, heads]), rows, np.array([m.columns]), axis=0))
     keys = g.transpose(g.squeeze(m.kt, [2]), perm=[0, 1, 3, 2]) if m.k is None else g.squeeze(m.k, [2])

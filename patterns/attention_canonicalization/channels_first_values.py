@@ -1,31 +1,34 @@
-"""Attention over values whose channels stand before their places, as convolutions make them."""
+"""Attention over values whose channels precede their positions, as in the output of convolutions."""
 
 from surgeon import Graph, Tensor, require, rule
 from .._common.where_masks import SoftmaxWeights, softmax_weights
 
 
 class ChannelsFirstValues(SoftmaxWeights):
-    """Values of [..., channels, keys], and scores of the keys for each query, whose weights are turned."""
+    """Values of [..., channels, keys], and scores of the keys for each query, whose weights are transposed."""
 
     values: Tensor
     perm: list[int]
 
 
 def by_turned_weights(g: Graph, m: ChannelsFirstValues) -> Tensor:
-    """v · softmax(scores)ᵀ, the softmax in a wider dtype if need be."""
+    """v · softmax(scores)ᵀ.  The softmax may be in a wider dtype."""
     return g.matmul(m.values, g.transpose(softmax_weights(g, m), perm=m.perm))
 
 
 @rule(patterns=[by_turned_weights], target="any")
 def channels_first_values(g: Graph, m: ChannelsFirstValues) -> Tensor:
-    """Turn values instead of their weights, where values have their channels before their places.
+    """Transpose the values instead of the weights of an attention, if the channels precede the positions in the values.
 
-    What: v · softmax(scores)ᵀ as (softmax(scores) · vᵀ)ᵀ, by which an attention is found: autoencoders of latent
-    diffusion (Rombach et al., arXiv:2112.10752), LeViT, EfficientViT, CoAtNet.  The weights, of keys times queries, are
-    the larger of the two.
+    What: v · softmax(scores)ᵀ becomes (softmax(scores) · vᵀ)ᵀ, which the attention rules match: autoencoders of latent
+    diffusion (Rombach et al., arXiv:2112.10752), LeViT, EfficientViT, CoAtNet.  The weights have keys times queries
+    elements and are larger than the values.
     Numerics: rounding only.
     """
     rank = m.values.rank
-    require(rank is not None and rank == len(m.perm), "the values have other axes than the weights")
-    require(m.perm == [*range(rank - 2), rank - 1, rank - 2], "more than the last two axes of the weights is turned")
+    require(rank is not None and rank == len(m.perm), "the values and the weights must have the same rank")
+    require(
+        m.perm == [*range(rank - 2), rank - 1, rank - 2],
+        "the Transpose of the weights must swap only the last two axes",
+    )
     return g.transpose(g.matmul(softmax_weights(g, m), g.transpose(m.values, perm=m.perm)), perm=m.perm)

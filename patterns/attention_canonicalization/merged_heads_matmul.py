@@ -1,4 +1,4 @@
-"""Products of matrices in one batch, of which what is made of it knows two axes: a batch and its heads."""
+"""Products of matrices in one batch axis, whose result has separate axes for batch and heads."""
 
 from surgeon import Captures, Graph, Tensor, dims, rule
 from .._common.where_masks import SoftmaxWeights, softmax_weights
@@ -6,7 +6,7 @@ from ._merged_batch import with_merged_batch, with_split_batch
 
 
 class MergedHeadsScores(Captures):
-    """Factors of one batch, their product times a number, and that with a batch and heads in the place of the first."""
+    """Factors with one batch axis, their scaled product, and the result with batch and heads as separate axes."""
 
     a: Tensor = dims("batch*heads rows _")
     b: Tensor = dims("batch*heads _ columns")
@@ -15,7 +15,7 @@ class MergedHeadsScores(Captures):
 
 
 class MergedHeadsValues(SoftmaxWeights):
-    """Weights of a batch and heads, these as one axis, and values that have never had them."""
+    """Weights with batch and heads, the same with these merged, and values that never had separate axes."""
 
     weights: Tensor = dims("batch heads rows keys")
     merged: Tensor = dims("batch*heads rows keys")
@@ -23,18 +23,18 @@ class MergedHeadsValues(SoftmaxWeights):
 
 
 def product(g: Graph, m: MergedHeadsScores) -> Tensor:
-    """The factors' product, perhaps times a number."""
+    """The product of the factors, optionally scaled."""
     return g.optional(g.mul(g.matmul(m.a, m.b), m.scale))
 
 
 def parted_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
-    """A product of two batches, which has several axes before its rows for what comes next: a mask of each."""
+    """A product of two batches, with several axes before its rows afterwards, as a mask requires."""
     m.y = g.reshaped(product(g, m))
     return m.y
 
 
 def parted_values(g: Graph, m: MergedHeadsValues) -> Tensor:
-    """Values by the weights of a softmax, whose batch axes are merged only for the product."""
+    """Values times the weights of a softmax, whose batch axes are merged only for the product."""
     m.weights = softmax_weights(g, m)
     m.merged = g.shared(g.reshaped(m.weights))
     return g.matmul(m.merged, m.values)
@@ -42,10 +42,10 @@ def parted_values(g: Graph, m: MergedHeadsValues) -> Tensor:
 
 @rule(patterns=[parted_scores], target="any")
 def merged_heads_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
-    """Multiply matrices in a batch of two axes where the product has them behind it.
+    """Multiply matrices in a batch of two axes, if their product is split into these axes.
 
-    What: scores of an attention whose heads were part of one batch from the start, as fairseq and FSMT have them; for a
-    mask they have an axis of their own.  The factors are reshaped in place of the product.
+    What: scores of an attention whose heads are part of the batch axis from the start, as in fairseq and FSMT, and are
+    split off for a mask.  The factors are reshaped instead of the product.
     Numerics: none.
     """
     ahead = [m.batch, m.heads]
@@ -54,9 +54,9 @@ def merged_heads_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
 
 @rule(patterns=[parted_values], target="any")
 def merged_heads_values(g: Graph, m: MergedHeadsValues) -> Tensor:
-    """Multiply weights that have a batch and heads with values of one batch, without making the two one first.
+    """Multiply weights with batch and heads by values with one batch axis, without merging the axes of the weights.
 
-    What: the other half of such an attention.
+    What: the second product of such an attention.
     Numerics: none.
     """
     return with_merged_batch(g, g.matmul(softmax_weights(g, m), with_split_batch(g, m.values, [m.batch, m.heads])))

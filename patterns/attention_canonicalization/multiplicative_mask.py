@@ -7,14 +7,14 @@ import numpy as np
 from surgeon import Captures, Graph, Tensor, require, rule
 
 DIFFERS = {
-    "non_finite": "an infinite score that is hidden makes its row NaN, being multiplied by zero; it is hidden here"
+    "non_finite": "an infinite hidden score times zero is NaN, and so is its row; the rewritten graph hides this score"
 }
 
 
 class Multiplied(Captures):
-    """Scores x, ones for those that are shown and zeros, perhaps made of a truth by a Cast to a dtype, and a number.
+    """Scores x, ones for visible scores and zeros for hidden ones, optionally cast from a boolean, and a number.
 
-    low: what is added where scores are hidden; high: what is taken off there.
+    low: the number added to hidden scores. high: the number subtracted from them.
     """
 
     x: Tensor
@@ -26,7 +26,7 @@ class Multiplied(Captures):
 
 
 def hidden(g: Graph, m: Multiplied) -> Tensor:
-    """softmax(x · shown + low · (1 − shown)), or with a number that is taken off, as GPT-1 has it and GPT-2."""
+    """softmax(x · shown + low · (1 − shown)), or with a subtracted number, as in GPT-1 and GPT-2."""
     m.shown = g.any_of(g.shared(g.cast(m.truth, to=m.to)), g.any_tensor())
     kept, rest = g.mul(m.x, m.shown), g.sub(1.0, m.shown)
     return g.softmax(g.any_of(g.add(kept, g.mul(rest, m.low)), g.sub(kept, g.mul(rest, m.high))), axis=-1)
@@ -34,15 +34,18 @@ def hidden(g: Graph, m: Multiplied) -> Tensor:
 
 @rule(patterns=[hidden], target="any", opset=9, differs=DIFFERS)
 def multiplicative_mask(g: Graph, m: Multiplied) -> Tensor:
-    """Hide scores by a choice that are multiplied by zeros and ones for it, so that an attention is found.
+    """Hide scores with Where instead of multiplying them by zeros and ones, so that the attention rules match.
 
-    What: softmax(x · shown + low · (1 − shown)), where shown is a truth made a number, or drawn from a constant of
+    What: softmax(x · shown + low · (1 − shown)). shown is a boolean cast to a number, or elements of a constant of
     zeros and ones.
-    Numerics: exact, for finite scores.
+    Numerics: exact for finite scores.
     """
     truth = m.truth
     if truth is None or truth.dtype != "bool":
         values = m.shown.drawn_from
-        require(values is not None and bool(np.isin(values, (0, 1)).all()), "it may hold others than zeros and ones")
+        require(
+            values is not None and bool(np.isin(values, (0, 1)).all()),
+            "the mask may contain numbers other than 0 and 1",
+        )
         truth = g.cast(m.shown, to=bool)
     return g.softmax(g.where(truth, m.x, m.low if m.high is None else -m.high), axis=-1)

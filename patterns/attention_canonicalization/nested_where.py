@@ -1,11 +1,11 @@
-"""Conditions one behind the other that put the same number in the place of others: one mask after the other."""
+"""Two nested conditions that insert the same number: one mask after the other."""
 
 from surgeon import Graph, Tensor, rule
 from .._common.where_masks import WhereMask, where_masked
 
 
 class Twice(WhereMask):
-    """Numbers x, in the place of some of which `low` is put by one condition, and then by another."""
+    """Numbers x, some of which a first condition replaces by `low`, and then a second condition."""
 
     x: Tensor
     low: float
@@ -13,15 +13,15 @@ class Twice(WhereMask):
 
 
 def one_after_the_other(g: Graph, m: Twice) -> Tensor:
-    """Where over a Where."""
+    """A Where whose input is a Where."""
     return where_masked(g, m.then, where_masked(g, m, m.x, m.low), m.low)
 
 
 @rule(patterns=[one_after_the_other], target="any", opset=9)
 def nested_where(g: Graph, m: Twice) -> Tensor:
-    """Hide numbers by one condition instead of two in a row, so that an attention is found whose scores both hide.
+    """Hide numbers with one condition instead of two nested ones, so that the attention rules match.
 
-    What: Where over a Where that put the same number in, as in scores of which padding and the future are hidden.
+    What: a Where whose input is a Where with the same number, as in scores with padding and future keys hidden.
     Numerics: none.
     """
     conditions = m.condition, m.then.condition

@@ -1,4 +1,4 @@
-"""Copies of heads of keys and values that are made while the heads stand behind the rows."""
+"""Heads of keys and values that are copied while they follow the rows."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 
 class Copies(Captures):
-    """Heads x behind batch and rows, with an axis for copies of each, these beside each other, and how they move."""
+    """Heads x after batch and rows, with an axis for copies, the merged copies, and the Transpose of the result."""
 
     x: Tensor = dims("batch rows heads columns")
     spread: Tensor = dims("batch rows heads copies columns")
@@ -18,7 +18,7 @@ class Copies(Captures):
 
 
 def behind_rows(g: Graph, m: Copies) -> Tensor:
-    """Each head several times, and moved in front of the rows then."""
+    """Each head repeated, and then moved before the rows."""
     one = g.unsqueeze(m.x, [3])
     m.spread = g.any_of(g.expand(one, g.any_tensor()), g.tile(one, g.any_tensor()))
     m.made = g.reshaped(m.spread)
@@ -27,14 +27,14 @@ def behind_rows(g: Graph, m: Copies) -> Tensor:
 
 @rule(patterns=[behind_rows], target="any")
 def repeat_kv_before_transpose(g: Graph, m: Copies) -> Tensor:
-    """Move heads in front of the rows before they are copied, so that an attention of groups is found.
+    """Move heads before the rows before they are copied, so that the rules for grouped attention match.
 
-    What: heads of [batch, rows, heads, columns] that are each repeated and moved then, as Llama's reference has them,
-    and ChatGLM2.
+    What: heads of [batch, rows, heads, columns] that are repeated and then moved, as in the reference code of Llama and
+    in ChatGLM2.
     Numerics: none.
     """
     batch, heads = m.perm[:2]
-    require(heads == 2, "the heads do not come behind the batch")
+    require(heads == 2, "the heads must directly follow the batch in the result")
     first = [batch, 2, 1 - batch, 3]
     each = g.expand(g.unsqueeze(g.transpose(m.x, perm=first), [2]), np.array([1, 1, m.copies, 1, 1], np.int64))
     rows = g.size_of(m.x, 1 - batch)  # stated, because Reshape cannot infer them for an empty batch

@@ -1,4 +1,4 @@
-"""A softmax between two transposes, over an axis that is the last behind them."""
+"""A softmax between two Transposes, over an axis that the second Transpose moves to the end."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class TransposedSoftmax(Captures):
-    """Scores that are turned, perhaps scaled and biased, and turned again behind a softmax.
+    """Scores that are transposed, optionally scaled and biased, and transposed again after a softmax.
 
-    first, second: how the axes go.
+    first, second: the permutations of the axes.
     """
 
     x: Tensor
@@ -29,25 +29,28 @@ def between_transposes(g: Graph, m: TransposedSoftmax) -> Tensor:
 
 @rule(patterns=[between_transposes], target="any", opset=13)
 def transposed_softmax(g: Graph, m: TransposedSoftmax) -> Any:
-    """Turn scores once, before a softmax over their last axis, where they are turned before it and behind it.
+    """Transpose scores once, before a softmax over their last axis, if they are transposed before and after it.
 
-    What: an attention by Einsum whose scores have the heads last, as LoFTR has it (Sun et al., arXiv:2104.00680), or
-    behind the rows, as DeepSeek's reference has it.
+    What: an attention by Einsum whose scores have the heads last, as in LoFTR (Sun et al., arXiv:2104.00680), or after
+    the rows, as in the reference code of DeepSeek.
     Numerics: none.
     """
     rank = len(m.first)
-    require(len(m.second) == rank, "the two transposes are of other ranks")
-    require(m.second[-1] == m.axis % rank, "the axis of the softmax is not the last behind it")
+    require(len(m.second) == rank, "the two Transposes must have the same rank")
+    require(m.second[-1] == m.axis % rank, "the axis of the softmax must be the last one after the second Transpose")
     perm = [m.first[axis] for axis in m.second]
     x = turned(g, m.x, perm)
     scaled = x if m.scale is None else g.mul(x, m.scale)
     if m.bias is not None:
-        require(m.bias.rank is not None and m.bias.rank <= rank, "the bias has more axes, or nobody knows which")
+        require(
+            m.bias.rank is not None and m.bias.rank <= rank,
+            "the rank of the bias is unknown or above the rank of the scores",
+        )
         ahead = list(range(rank - m.bias.rank))
         scaled = g.add(scaled, turned(g, g.unsqueeze(m.bias, ahead) if ahead else m.bias, m.second))
     return g.softmax(scaled, axis=-1)
 
 
 def turned(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
-    """x with its axes in another order, if it is another."""
+    """Transpose x, unless the order of its axes stays the same."""
     return x if perm == sorted(perm) else g.transpose(x, perm=perm)

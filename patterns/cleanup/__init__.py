@@ -1,3 +1,3 @@
-"""Nodes that do nothing, are computed from constants, or are there twice."""
+"""Nodes without effect, constant nodes, and duplicates."""
 
 CLEANUP = True  # these rules prepare a model for others, so a summary counts their sites as one

@@ -1,4 +1,4 @@
-"""Chains of limits, in one node."""
+"""Chains of Clip and Relu that become one node."""
 
 from math import inf
 
@@ -8,31 +8,31 @@ from surgeon import Graph, Tensor, require, rule
 def limited_twice(
     g: Graph, x: Tensor, a: float | None = None, b: float | None = None, c: float | None = None, d: float | None = None
 ) -> Tensor:
-    """x between two limits, and between two others."""
+    """A Clip of a Clip."""
     return g.clip(g.shared(g.clip(x, a, b)), c, d)
 
 
 def relu_of_limited(g: Graph, x: Tensor, a: float | None = None, b: float | None = None) -> Tensor:
-    """x between two limits, and not below 0."""
+    """A Relu of a Clip."""
     return g.relu(g.shared(g.clip(x, a, b)))
 
 
 def limited_relu(g: Graph, x: Tensor, c: float | None = None, d: float | None = None) -> Tensor:
-    """x not below 0, and between two limits."""
+    """A Clip of a Relu."""
     return g.clip(g.shared(g.relu(x)), c, d)
 
 
 def relu_twice(g: Graph, x: Tensor) -> Tensor:
-    """x not below 0, twice over."""
+    """A Relu of a Relu."""
     return g.relu(g.shared(g.relu(x)))
 
 
 @rule(patterns=[limited_twice, relu_of_limited, limited_relu], target="any")
 def consecutive_clips(g: Graph, x: Tensor, a: float = 0, b: float = inf, c: float = 0, d: float = inf) -> Tensor:
-    """Write two limits behind one another as one Clip.
+    """Merge two consecutive limits into one Clip.
 
-    What: Clip of a Clip, and Relu before or behind a Clip, all bounds fixed: between a and b, then between c and d, is
-    between a and b each put between c and d.  The first stays where others read it too.
+    What: Clip of a Clip, and Relu before or after a Clip, with fixed bounds.  The bounds a and b of the first are
+    clipped to the bounds c and d of the second.  The first node stays if it has other consumers.
     Numerics: none.
     """
     low, high, least, most = (
@@ -45,9 +45,9 @@ def consecutive_clips(g: Graph, x: Tensor, a: float = 0, b: float = inf, c: floa
 
 @rule(patterns=[relu_twice], target="any")
 def consecutive_relus(g: Graph, x: Tensor) -> Tensor:
-    """Write a Relu of a Relu as one.
+    """Merge a Relu of a Relu into one.
 
-    What: Relu of Relu.  The first stays where others read it too.
+    What: Relu of Relu.  The first stays if it has other consumers.
     Numerics: none.
     """
     return g.relu(x)

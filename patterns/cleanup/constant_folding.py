@@ -1,4 +1,4 @@
-"""What can be computed once and for all: subgraphs of constants."""
+"""Subgraphs of constants, which can be computed once."""
 
 from typing import Any
 
@@ -7,12 +7,11 @@ from surgeon import Graph, Tensor, rule, searches
 
 @rule(search=searches.constant_subgraphs(), target="any")
 def constant_folding(g: Graph, values: list[Any]) -> list[Tensor]:
-    """Write the result of nodes that compute from constants alone in their place.
+    """Replace nodes that depend only on constants by their result.
 
-    What: constants, and sizes that no free dimension changes, through ops that copy, compare and calculate, and
-    products of matrices, up to 1 MiB of result.  What is spread out of less stays (a mask made of one number): the
-    file would grow.
-    Numerics: rounding only, and only where exponentials, logarithms, powers, sines, cosines or products of matrices
-    were computed.
+    What: constants, and sizes that do not depend on a dynamic dimension, through ops that copy, compare and calculate,
+    and products of matrices, up to 1 MiB of result.  A tensor that is expanded from fewer numbers (a mask of one
+    number) is not folded, because the file would grow.
+    Numerics: rounding only, and only for exponentials, logarithms, powers, sines, cosines and products of matrices.
     """
     return [g.literal(value) for value in values]

@@ -1,16 +1,15 @@
-"""Nodes whose outputs nobody reads."""
+"""Nodes whose outputs have no consumers."""
 
 from surgeon import Graph, Tensor, rule, searches
 
 
 @rule(search=searches.unread_nodes, target="any")
 def dead_nodes(g: Graph) -> list[Tensor]:
-    """Take out nodes whose outputs nobody reads, and what only they read.
+    """Remove nodes whose outputs have no consumers, and nodes that only they read.
 
-    What: nodes that the exporter left behind, in bodies and local functions too, with the nodes and initializers that
-    nothing else needs.  An output of the graph is read, and so is what a quantization annotation names.  Never a
-    node of a domain that is not known here: it may do more than make its outputs.  An initializer that no node reads
-    at all stays.
-    Numerics: none; nothing that is left was computed from them.
+    What: nodes left behind by the exporter, in bodies and local functions too, with all nodes and initializers that
+    nothing else needs.  An output of the graph and a tensor in a quantization annotation count as read.  A node of an
+    unknown domain stays, because it may have side effects.  An initializer that no node reads at all stays.
+    Numerics: none.  No remaining node depends on them.
     """
     return []

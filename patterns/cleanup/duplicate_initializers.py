@@ -1,16 +1,16 @@
-"""Weights that are there twice."""
+"""Duplicate weights."""
 
 from surgeon import Graph, Tensor, rule, searches
 
 
 @rule(search=searches.equal_initializers, target="any")
 def duplicate_initializers(g: Graph, first: Tensor) -> Tensor:
-    """Let readers of initializers that hold the same bytes read the first of them, and drop the others.
+    """Merge initializers with the same bytes: consumers read the first of them, and the others are removed.
 
-    What: initializers of one graph with equal dtype, shape and bytes; the first in the file stays, and bodies that read
-    another read it too.  Never a graph's input that a caller may set, an output, what a quantization annotation or a
-    training binding names, or one with a doc string or metadata of its own.  Weights are compared in the file, not
-    loaded.  External data files stay as they are: nothing in the model points to the copy any more.
-    Numerics: none; the values are the same, bit for bit.
+    What: initializers of one graph with equal dtype, shape and bytes.  The first in the file stays, and bodies read it
+    too.  Some are never removed: inputs of a graph that a caller may set, outputs, tensors of a quantization annotation
+    or training binding, and initializers with a separate doc string or metadata.  Weights are compared in the file
+    without loading them.  External data files do not change, but the model no longer refers to the copy.
+    Numerics: none.  The values are the same, bit for bit.
     """
     return first

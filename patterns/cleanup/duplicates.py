@@ -1,27 +1,27 @@
-"""What is there twice: nodes that compute the same, and sizes."""
+"""Duplicate nodes and duplicate sizes."""
 
 from surgeon import Graph, Tensor, rule, searches
 
 
 @rule(search=searches.repeated_nodes, target="any")
 def duplicate_nodes(g: Graph, first: list[Tensor]) -> list[Tensor]:
-    """Let readers of a node that repeats an earlier one read that one.
+    """Merge a node into an equal earlier node: its consumers read the earlier one.
 
-    What: nodes of the same op with equal attributes on the same inputs, or on equal small constants; the first stays.
-    Never nodes that draw random numbers or hold graphs, custom ops, or calls of local functions; nor
-    QuantizeLinear and DequantizeLinear, of which ONNX Runtime wants one for each reader to run that on integers.
-    Numerics: none; the values are those of the node that stays.
+    What: nodes of the same op with equal attributes and the same inputs, or equal small constants.  The first stays.
+    Some are never merged: nodes that draw random numbers or contain graphs, custom ops, and calls of local functions.
+    Nor are QuantizeLinear and DequantizeLinear, because ONNX Runtime needs one for each consumer to run it on integers.
+    Numerics: none.  The values are those of the node that stays.
     """
     return first
 
 
 @rule(search=searches.repeated_sizes, target="any")
 def duplicate_sizes(g: Graph, first: Tensor) -> Tensor:
-    """Let readers of sizes that an earlier node tells as well read those.
+    """Merge sizes into equal sizes that an earlier node computes.
 
-    What: integers computed from Shapes, where the same follow from the shape of a tensor that is there earlier: lengths
-    that each layer reads from its own queries, shapes that each reshapes to.  Sizes of two inputs that have one name
-    are one where torch.export found them to be; else whoever named them may have meant nothing by it.
+    What: integers computed from Shapes that also follow from the shape of an earlier tensor: lengths that each layer
+    reads from its queries, target shapes of each layer.  Sizes of two inputs with the same name count as equal only if
+    torch.export determined them.  Other sources may reuse a name without this meaning.
     Numerics: none.
     """
     return first

@@ -1,4 +1,4 @@
-"""Tensors of one number that a node would spread itself: zeros_like, full_like, and what folding made of them."""
+"""Tensors filled with one number that a node would broadcast itself: zeros_like, full_like, and their folded forms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +14,9 @@ COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 
 
 class Beside(FilledTensor):
-    """What a number everywhere is compared with: x before it, or y behind; many: it, stored whole.
+    """A tensor filled with one number, and the other operand: x before it, or y after it.
 
-    condition: what chooses between them, where that is a tensor.
+    many: the filled tensor, if it is stored whole. condition: the condition of a Where, if it is a tensor.
     """
 
     shape: Tensor | Any = None
@@ -26,62 +26,62 @@ class Beside(FilledTensor):
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
-        """The number, of its dtype, without axes.  Refuses a stored tensor of several."""
+        """The number in its dtype, without axes.  Refuses a stored tensor of different numbers."""
         if self.many is None:
             one = super().value
-            require(one.size == 1, "several numbers are spread")
+            require(one.size == 1, "more than one number is expanded")
             return one.reshape(())
         values = self.many.values.reshape(-1)
-        require(values.size > 1, "it is one number already")
-        require(values.tobytes() == values[:1].tobytes() * values.size, "the numbers are not all the same")
+        require(values.size > 1, "it is already a single number")
+        require(values.tobytes() == values[:1].tobytes() * values.size, "the numbers of the stored tensor differ")
         return np.asarray(values[0])
 
 
 def number(g: Graph, m: Beside) -> Tensor:
-    """The number, spread by a node or in the file."""
+    """The filled tensor, expanded by a node or stored in the file."""
     m.full = g.any_of(filled_tensor(g, m), m.many)
     return m.full
 
 
 def before(op: str) -> Callable[[Graph, Beside], Tensor]:
-    """x beside the number."""
+    """Return the pattern of an op with x before the filled tensor."""
 
     def form(g: Graph, m: Beside) -> Tensor:
         made: Tensor = g.op(op, m.x, number(g, m))
         return made
 
-    form.__doc__, form.__name__ = f"{op} of a tensor and a number everywhere.", f"{op.lower()}_of_number"
+    form.__doc__, form.__name__ = f"{op} of a tensor and a filled tensor.", f"{op.lower()}_of_number"
     return form
 
 
 def behind(op: str) -> Callable[[Graph, Beside], Tensor]:
-    """The number beside y."""
+    """Return the pattern of an op with the filled tensor before y."""
 
     def form(g: Graph, m: Beside) -> Tensor:
         made: Tensor = g.op(op, number(g, m), m.y)
         return made
 
-    form.__doc__, form.__name__ = f"{op} of a number everywhere and a tensor.", f"number_{op.lower()}"
+    form.__doc__, form.__name__ = f"{op} of a filled tensor and a tensor.", f"number_{op.lower()}"
     return form
 
 
 def chosen(g: Graph, m: Beside) -> Tensor:
-    """x where a condition holds, the number elsewhere."""
+    """x if a condition is true, otherwise the number."""
     return g.where(m.condition, m.x, number(g, m))
 
 
 def left_out(g: Graph, m: Beside) -> Tensor:
-    """The number where a condition holds, y elsewhere."""
+    """The number if a condition is true, otherwise y."""
     return g.where(m.condition, number(g, m), m.y)
 
 
 def spreads(m: Beside) -> None:
-    """What stands beside the number has its sizes, so that the result has them too."""
+    """Require that the other operands give the result the sizes of the filled tensor."""
     whole = m.full.shape
-    require(whole is not None, "the shape of the numbers is unknown")
+    require(whole is not None, "the shape of the filled tensor is unknown")
     others = [item.shape for item in (m.x, m.y, m.condition) if item is not None and item.shape is not None]
     is_given = any(broadcasts_to(whole, shape) for shape in others)
-    require(is_given, "nothing else gives the result the sizes of the numbers")
+    require(is_given, "no other operand gives the result the sizes of the filled tensor")
 
 
 @rule(
@@ -93,10 +93,10 @@ def spreads(m: Beside) -> None:
     opset=8,
 )  # fmt: skip
 def expanded_scalars(g: Graph, m: Beside) -> Tensor:
-    """Read a number as it is where a tensor of it alone was made or stored, and the node would spread it.
+    """Pass a single number to a node that broadcasts it, instead of a tensor filled with this number.
 
-    What: Max, Min, comparisons and Where beside zeros_like, ones_like or full_like: ConstantOfShape, Expand of one
-    number, or the same folded into the file, which takes less then.
+    What: Max, Min, comparisons and Where with zeros_like, ones_like or full_like: ConstantOfShape, Expand of one
+    number, or the same folded into the file.  Without the folded tensor the file is smaller.
     Numerics: none.
     """
     value = m.value

@@ -1,15 +1,15 @@
-"""Gathers that pick every element in its order, as a mask is looked up for each batch and key."""
+"""Gathers that select every element in order, for example to read a mask for each batch and key."""
 
 from surgeon import Graph, Tensor, rule, searches
 
 
 @rule(search=searches.gathers_in_order, target="any")
 def gather_by_range(g: Graph, x: Tensor, places: list[int | None], cut: list[int], lengths: list[Tensor]) -> Tensor:
-    """Put new axes in the place of a gather whose indices count up along each axis.
+    """Replace a Gather whose indices count up along each axis by new axes.
 
-    What: GatherND, and Gather of a flattened tensor, where the index of each axis is a range from 0 on: an Unsqueeze,
-    behind a Slice where a range is shorter than the axis.
-    Numerics: none.  Where an index is out of bounds, and the gather would stop the model, the Slice gives less.
+    What: GatherND, and Gather of a flattened tensor, with indices that are a range from 0 along each axis.  The rule
+    writes an Unsqueeze, after a Slice if a range is shorter than the axis.
+    Numerics: none.  For an index out of bounds, the Gather would stop the model, but the Slice returns fewer elements.
     """
     if cut:
         ends = [length if length.rank == 1 else g.reshape(length, [1]) for length in lengths]

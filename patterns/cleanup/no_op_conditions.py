@@ -1,20 +1,22 @@
-"""Conditions that decide nothing: one side of an And or Or, or that of a Where, is the same everywhere."""
+"""Conditions without effect: one operand of an And or Or, or the condition of a Where, is the same everywhere."""
 
 from surgeon import Graph, Tensor, require, rule, searches
 from .no_ops import may_broadcast
 
 
 def keeps_shape(x: Tensor, condition: Tensor, untaken: Tensor | None = None) -> None:
-    """What is not handed on does not spread out the rest.  A file may state another shape of the result."""
+    """Require that the removed inputs do not broadcast the rest.  A file may declare another shape of the result."""
     others = [condition] if untaken is None else [condition, untaken]
-    require(not may_broadcast(x, *others), "the condition, or what is not taken, gives a larger shape")
+    require(
+        not may_broadcast(x, *others), "the condition or the unused branch may broadcast the result to a larger shape"
+    )
 
 
 @rule(search=searches.always_true, conditions=[keeps_shape], target="any")
 def no_op_and(g: Graph, x: Tensor) -> Tensor:
-    """Take out And with a condition that always holds.
+    """Remove And with a condition that is always true.
 
-    What: And with a constant of truths, or with a comparison of a range that its sizes decide: i >= 0.
+    What: And with a constant of true values, or with a comparison of a range that its sizes decide: i >= 0.
     Numerics: none.
     """
     return x
@@ -22,7 +24,7 @@ def no_op_and(g: Graph, x: Tensor) -> Tensor:
 
 @rule(search=searches.never_true, conditions=[keeps_shape], target="any")
 def no_op_or(g: Graph, x: Tensor) -> Tensor:
-    """Take out Or with a condition that never holds.
+    """Remove Or with a condition that is always false.
 
     What: as `no_op_and`.
     Numerics: none.
@@ -32,9 +34,9 @@ def no_op_or(g: Graph, x: Tensor) -> Tensor:
 
 @rule(search=searches.one_sided, conditions=[keeps_shape], target="any")
 def no_op_where(g: Graph, x: Tensor) -> Tensor:
-    """Take out Where by a condition that is the same everywhere.
+    """Remove Where with a condition that is the same everywhere.
 
-    What: Where by a constant of equal truths, or by a comparison of a range that its sizes decide.
+    What: Where with a constant of equal booleans, or with a comparison of a range that its sizes decide.
     Numerics: none.
     """
     return x

@@ -1,4 +1,4 @@
-"""Tensors of one number everywhere, which are made to be multiplied or added: what exporters make of baddbmm."""
+"""Tensors filled with one number that are multiplied or added, as exporters write for baddbmm."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .._common.axes import broadcasts_to
 
 
 class FilledTensor(Captures):
-    """A number that is everywhere in a tensor of a shape, and what that is multiplied with, or added to."""
+    """A number, the shape that it fills, and the other operand of a product or sum."""
 
     x: Tensor | Any = None
     full: Tensor
@@ -21,7 +21,7 @@ class FilledTensor(Captures):
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
-        """The number, of its dtype, with axes of one where it has some."""
+        """The number in its dtype, with axes of one if it has any."""
         if self.number is not None:
             return np.asarray(self.number.values)
         value = (self.attributes or {}).get("value")
@@ -29,30 +29,30 @@ class FilledTensor(Captures):
 
 
 def filled_tensor(g: Graph, m: FilledTensor) -> Tensor:
-    """The tensor, as TorchScript makes it, or dynamo."""
+    """The filled tensor, as TorchScript or dynamo writes it."""
     made: Tensor = g.constant_of_shape(m.shape, **m.attributes)
     return g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
 
 
 def full(g: Graph, m: FilledTensor) -> Tensor:
-    """The same under its name."""
+    """The same, captured under a name."""
     m.full = filled_tensor(g, m)
     return m.full
 
 
 def times(g: Graph, m: FilledTensor) -> Tensor:
-    """Each of its numbers times another."""
+    """The filled tensor times a number."""
     return g.mul(full(g, m), m.factor)
 
 
 @rule(patterns=[times], target="any")
 def scaled_full(g: Graph, m: FilledTensor) -> Tensor:
-    """Multiply a number before it is spread to a shape.
+    """Multiply a number before it is expanded to a shape.
 
     What: Mul of a ConstantOfShape or an Expand of one number, and a number.
     Numerics: none.
     """
-    require(m.value.size == m.factor.values.size == 1, "more than two numbers are multiplied")
+    require(m.value.size == m.factor.values.size == 1, "both factors must be a single number")
     require(m.full.rank is not None and m.factor.rank <= m.full.rank, "the product may have more axes")
     with np.errstate(all="ignore"):  # infinity times 0 is NaN here too
         product = m.value * m.factor.values.reshape(())
@@ -60,18 +60,18 @@ def scaled_full(g: Graph, m: FilledTensor) -> Tensor:
 
 
 def plus(g: Graph, m: FilledTensor) -> Tensor:
-    """It added to another."""
+    """The filled tensor added to x."""
     return g.add(m.x, full(g, m))
 
 
 @rule(patterns=[plus], target="any")
 def no_op_zeros(g: Graph, m: FilledTensor) -> Tensor:
-    """Take out sums with a tensor of zeros that has no more axes or elements.
+    """Remove the sum with a tensor of zeros that does not have more axes or elements.
 
     What: Add of a ConstantOfShape or an Expand of 0.
-    Numerics: none, but for −0, which becomes 0 in a sum.
+    Numerics: none, except that −0 becomes 0 in a sum.
     """
-    require(not np.any(m.value), "what is added is not zero")
+    require(not np.any(m.value), "the filled tensor must be zero")
     require(m.x.shape is not None and m.full.shape is not None, "a shape is unknown")
     require(m.full.rank <= m.x.rank, "the sum has more axes")
     require(broadcasts_to(m.full.shape, m.x.shape), "the sum may be larger")

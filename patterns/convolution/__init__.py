@@ -1,1 +1,1 @@
-"""Convolution and pooling, and what exporters write around them."""
+"""Convolution and pooling, and nodes that exporters write around them."""

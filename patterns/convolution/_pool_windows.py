@@ -1,4 +1,4 @@
-"""Windows that pooling goes over, as slices: one for each of their elements."""
+"""The windows of a pooling as slices, one for each of their elements."""
 
 from itertools import product
 from math import prod
@@ -11,11 +11,11 @@ from ..vision._interpolation import string_attribute
 
 MAX_WINDOW_SIZE = 64
 END = np.iinfo(np.int64).max
-NOT_A_NUMBER = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
+NOT_A_NUMBER = {"non_finite": "each runtime decides whether a maximum propagates NaN"}
 
 
 class PoolWindows(Captures):
-    """What is pooled, the size of the windows, and how they go."""
+    """The input of a pooling, the size of its windows, and its attributes."""
 
     x: Tensor
     kernel: list[int]
@@ -24,7 +24,7 @@ class PoolWindows(Captures):
     def sides(self) -> tuple[list[int], list[int], list[int]]:
         """Strides, dilations and pads."""
         axes = len(self.kernel)
-        require(not self.attributes.get("storage_order"), "it stores its columns first")
+        require(not self.attributes.get("storage_order"), "it stores columns first (storage_order)")
         require(prod(self.kernel) <= MAX_WINDOW_SIZE, f"a window has more than {MAX_WINDOW_SIZE} elements")
         ones: list[int] = [1] * axes
         strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
@@ -33,7 +33,9 @@ class PoolWindows(Captures):
             require(self.x.rank is not None, "the rank of x is unknown")
             for at, size in enumerate(self.x.shape[2:]):
                 room: Any = size + pads[at] + pads[at + axes] - (self.kernel[at] - 1) * dilations[at] - 1
-                require(isinstance(room, int) and not room % strides[at], "windows reach beyond the end")
+                require(
+                    isinstance(room, int) and not room % strides[at], "the last windows reach beyond the padded input"
+                )
         return strides, dilations, pads
 
     def pads(self, strides: list[int], dilations: list[int]) -> list[int]:
@@ -43,9 +45,9 @@ class PoolWindows(Captures):
         if how in ("NOTSET", "VALID"):
             return found if how == "NOTSET" else [0] * len(found)
         require(self.x.rank is not None, "the rank of x is unknown")
-        require(set(dilations) == {1}, "each runtime pads windows with gaps in a way of its own")
+        require(set(dilations) == {1}, "with dilations, each runtime computes auto_pad differently")
         for at, size in enumerate(self.x.shape[2:]):
-            require(isinstance(size, int), "its pads follow from a size that is free")
+            require(isinstance(size, int), "the pads depend on a dynamic size")
             reach = (-(-size // strides[at]) - 1) * strides[at] + self.kernel[at]
             less, more = divmod(max(reach - size, 0), 2)
             ends = (less, less + more) if how == "SAME_UPPER" else (less + more, less)
@@ -54,7 +56,7 @@ class PoolWindows(Captures):
 
 
 def window_slices(g: Graph, x: Tensor, m: PoolWindows, beside: Any) -> list[Tensor]:
-    """x as each element of the windows sees it; what lies beside it holds one number."""
+    """Return a slice of x for each element of the windows.  Elements of the padding equal one number."""
     strides, dilations, pads = m.sides()
     axes = len(m.kernel)
     if any(pads):

@@ -1,4 +1,4 @@
-"""Columns put together to images, as a transposed convolution that adds up."""
+"""Columns that are added up to images, as a transposed convolution."""
 
 from math import prod
 from typing import Any
@@ -9,7 +9,7 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
 
 class Columns(Captures):
-    """Blocks as columns, the size of the images and of the blocks."""
+    """Blocks as columns, the sizes of the images and of the blocks."""
 
     x: Tensor
     image: Constant
@@ -22,14 +22,14 @@ def node(g: Graph, m: Columns) -> Tensor:
     return g.col2im(m.x, m.image, m.block, **m.attributes)
 
 
-DIFFERS = {"non_finite": "what is infinite or no number spreads over its block"}
+DIFFERS = {"non_finite": "an infinite or NaN element spreads over its block"}
 
 
 @rule(patterns=[node], target="any", opset=18, lacking=True, dtypes="floats", differs=DIFFERS)
 def col2im(g: Graph, m: Columns) -> Tensor:
-    """Write a Col2Im of fixed sizes as a ConvTranspose whose weights are ones and zeros.
+    """Write a Col2Im of fixed sizes as a ConvTranspose with weights of ones and zeros.
 
-    What: each column is a block of an image, and blocks that overlap are added, where the target has no Col2Im.
+    What: each column is a block of an image, and overlapping blocks are added.  For targets that do not support Col2Im.
     Numerics: rounding only.
     """
     image, block = (one.values.reshape(-1).tolist() for one in (m.image, m.block))
@@ -37,7 +37,7 @@ def col2im(g: Graph, m: Columns) -> Tensor:
     strides, dilations = (m.attributes.get(name) or [1] * axes for name in ("strides", "dilations"))
     pads = m.attributes.get("pads") or [0] * (2 * axes)
     is_both = max(strides) > 1 and max(dilations) > 1
-    require(not is_both, "few targets, and not TensorRT, transpose a convolution with both strides and dilations")
+    require(not is_both, "few targets, and not TensorRT, support ConvTranspose with both strides and dilations")
     spans = [(size - 1) * step + 1 for size, step in zip(block, dilations, strict=True)]
     room = [size + pads[at] + pads[at + axes] - spans[at] for at, size in enumerate(image)]
     require(all(one >= 0 for one in room), "a block is larger than the image")

@@ -13,27 +13,27 @@ TORCHVISION = (*(name for pair in SIDES for name in pair), *GROUPS, "use_mask")
 LISTS = ("stride", "padding", "dilation")
 MMCV = (*LISTS, "groups", "deform_groups")
 PLUGIN = (*LISTS, "group", "deformable_group")
-DIFFERS = {"non_finite": "of an offset that is no number ONNX Runtime's kernel makes numbers"}
-VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
+DIFFERS = {"non_finite": "for a NaN offset the kernel of ONNX Runtime gives numbers"}
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # version 2 is in TensorRT 10.11 and newer
 
 
 def torchvision(g: Graph, x: Tensor, weight: Tensor, offset: Tensor, *others: Tensor, **settings: Any) -> Any:
-    """The placeholder of `torchvision::deform_conv2d`, its tensors in the order of the C++ schema."""
+    """The placeholder of `torchvision::deform_conv2d`, with its tensors in the order of the C++ schema."""
     return g.op("*::deform_conv2d", x, weight, offset, *others, **settings)
 
 
 def mmcv(g: Graph, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *bias: Tensor, **settings: Any) -> Any:
-    """The node that mmcv's own export writes, with a mask."""
+    """The node that mmcv exports, with a mask."""
     return g.op("*::MMCVModulatedDeformConv2d", x, offset, mask, weight, *bias, **settings)
 
 
 def plugin(g: Graph, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *bias: Tensor, **settings: Any) -> Any:
-    """TensorRT's plugin node."""
+    """The node of the TensorRT plugin."""
     return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, *bias, **settings)
 
 
 class DeformConvCall(NamedTuple):
-    """What the spellings of a call differ in: optional tensors, and numbers by height and by width."""
+    """A call in one form: optional tensors, and numbers for height and width."""
 
     mask: Tensor | None
     """Weight of each sample, None for 1."""
@@ -52,12 +52,12 @@ class DeformConvCall(NamedTuple):
 
 
 def call_of(match: Match) -> DeformConvCall:
-    """The call that was matched; one that lost arguments on its way says something else than was meant."""
+    """Return the matched call.  Refuse a call that lost arguments in the export: it would mean something else."""
     settings, is_torch = match["settings"], "others" in match.bound
     tensors = match["others" if is_torch else "bias"]
     names = TORCHVISION if is_torch else PLUGIN if "group" in settings else MMCV
     lost = [*(("mask", "bias")[len(tensors) :] if is_torch else ()), *(name for name in names if name not in settings)]
-    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
+    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by name")
     if not is_torch:
         return DeformConvCall(match["mask"], next(iter(tensors), None), *[settings[name] for name in names])
     mask, bias = tensors[0] if settings["use_mask"] else None, tensors[1]
@@ -66,7 +66,7 @@ def call_of(match: Match) -> DeformConvCall:
 
 
 def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Tensor:
-    """A mask that does nothing: half as many channels as the offsets have."""
+    """Return a mask without effect.  It has half as many channels as the offsets."""
     require(all(isinstance(size, int) for size in weight.shape[1:]), "the size of the kernel is unknown")
     require(offset.dtype is not None, "the dtype of the offsets is unknown")
     half = g.slice(offset, [0], [offset_group * prod(weight.shape[2:])], [1])
@@ -75,12 +75,13 @@ def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Ten
 
 @rule(patterns=[torchvision, mmcv], target="onnx", opset=19, differs=DIFFERS)
 def deform_conv(g: Graph, match: Match, x: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
-    """Write a deformable convolution that an exporter left as a placeholder as DeformConv, or as TensorRT's plugin.
+    """Write a deformable convolution that was exported as a placeholder as DeformConv, or as a TensorRT plugin.
 
-    What: each output pixel sums the input at the kernel's places, each moved by an offset and, with a mask, weighted.
+    What: each output pixel is the weighted sum of the input at the positions of the kernel.  An offset moves each
+    position, and an optional mask weights it.
     Numerics: rounding only.
-    TensorRT: the plugin ModulatedDeformConv2d wants all five tensors, so an absent mask becomes ones and an absent bias
-    zeros; version 2 of it came with TensorRT 10.11.
+    TensorRT: the plugin ModulatedDeformConv2d needs all five tensors, so a missing mask becomes ones and a missing bias
+    zeros.  Version 2 of the plugin needs TensorRT 10.11.
     """
     call = call_of(match)
     return g.deform_conv(

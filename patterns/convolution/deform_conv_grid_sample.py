@@ -1,6 +1,6 @@
-"""Deformable convolution by samples: GridSample and MatMul, for a runtime without a kernel or a plugin for DeformConv.
+"""Deformable convolution by GridSample and MatMul, for a runtime without a kernel or a plugin for DeformConv.
 
-Dai et al., arXiv:1703.06211; with a mask, Zhu et al., arXiv:1811.11168.
+Dai et al., arXiv:1703.06211.  With a mask: Zhu et al., arXiv:1811.11168.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
 
-DIFFERS = {"non_finite": "of an offset that is no number ONNX Runtime's kernels make numbers, each others"}
+DIFFERS = {"non_finite": "for a NaN offset the kernels of ONNX Runtime give numbers, and each kernel other ones"}
 
 
 def deformed(
@@ -21,20 +21,20 @@ def deformed(
     mask: Tensor | None = None,
     **settings: Any,
 ) -> Tensor:
-    """ONNX's DeformConv."""
+    """DeformConv of ONNX."""
     return g.deform_conv(x, weight, offset, bias, mask, **settings)
 
 
 def plugged(
     g: Graph, x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor, mask: Tensor, **settings: Any
 ) -> Any:
-    """TensorRT's plugin for it, which deform_conv writes for placeholders."""
+    """Its TensorRT plugin, which deform_conv writes for placeholders."""
     return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, bias, **settings)
 
 
 def known_sizes(x: Tensor, weight: Tensor) -> None:
-    """Two spatial axes; the channels and the kernel have fixed sizes."""
-    require(weight.rank == 4 and x.rank == 4, "it samples over two axes only")
+    """Require two spatial axes, and fixed sizes of the channels and the kernel."""
+    require(weight.rank == 4 and x.rank == 4, "only two spatial axes are supported")
     require(all(isinstance(size, int) for size in weight.shape), "the sizes of the weight are not fixed")
     require(isinstance(x.shape[1], int), "the number of channels is not fixed")
 
@@ -48,13 +48,13 @@ def shaped(g: Graph, x: Tensor, *sizes: Any) -> Tensor:
 
 
 def positions(g: Graph, moved: Tensor, line: tuple[Tensor, list[int]], steps: Any, start: int, size: Any) -> Tensor:
-    """Where a grid of -1 to 1 over `size` pixels is read: the output's pixels, the kernel's steps, and the offsets.
+    """Return the sampling positions in a grid from -1 to 1 over `size` pixels: output pixel, kernel step and offset.
 
-    line: the numbers of the output's pixels along the axis, and the shape in which they stand.
+    line: the indices of the output pixels along the axis, and the shape for them.
     """
     pixels, shape = line
     where = g.add(g.add(g.reshape(pixels, shape), steps + start), moved)
-    where = g.min(g.max(where, -2.0), g.add(size, 1.0))  # beyond there is nothing, however far
+    where = g.min(g.max(where, -2.0), g.add(size, 1.0))  # every position farther away reads zeros
     return g.sub(g.div(g.add(g.mul(where, 2.0), 1.0), size), 1.0)
 
 
@@ -68,12 +68,12 @@ def deform_conv_grid_sample(
     mask: Tensor | None = None,
     settings: dict[str, Any] | None = None,
 ) -> Tensor:
-    """Write a deformable convolution as GridSample at the moved places of the kernel, and one MatMul.
+    """Write a deformable convolution as GridSample at the moved positions of the kernel, and one MatMul.
 
-    What: ONNX's DeformConv over two axes, or TensorRT's plugin for it, with groups, groups of offsets, a mask and a
-    bias; sizes of pictures are free.
-    Numerics: rounding only; places are scaled to -1 to 1 and back.
-    TensorRT: it reads DeformConv by a plugin, which TensorRT-RTX has not; this form needs none.
+    What: DeformConv over two axes, or its TensorRT plugin, with groups, groups of offsets, a mask and a bias.  The
+    sizes of images may be dynamic.
+    Numerics: rounding only.  Positions are scaled to -1 to 1 and back.
+    TensorRT: it supports DeformConv only by a plugin, which TensorRT-RTX does not have.  This form needs no plugin.
     """
     given = settings or {}
     filters, part, rows, columns = (int(size) for size in weight.shape)

@@ -1,4 +1,4 @@
-"""Pooling that a target has in part: windows with gaps between their elements, and other powers."""
+"""Pooling that a target supports only in part: windows with dilations, and other powers."""
 
 from math import prod
 from typing import Any
@@ -17,9 +17,9 @@ def largest(g: Graph, m: PoolWindows) -> Any:
 
 @rule(patterns=[largest], target="any", opset=11, lacking=True, dtypes="floats", differs=NOT_A_NUMBER)
 def dilated_max_pool(g: Graph, m: PoolWindows) -> Tensor:
-    """Write a MaxPool with gaps in its windows as the largest of slices.
+    """Write a MaxPool with dilations as the maximum of slices.
 
-    What: a slice for each element of a window, where the target pools without dilations.
+    What: one slice for each element of a window, if the target does not support dilations.
     Numerics: none.
     """
     require(m.x.dtype is not None, "the dtype of x is unknown")
@@ -32,15 +32,16 @@ def mean(g: Graph, m: PoolWindows) -> Tensor:
 
 
 def total(g: Graph, parts: list[Tensor]) -> Tensor:
-    """The sum of several."""
+    """Return the sum of several tensors."""
     return g.add(*parts) if len(parts) > 1 else parts[0]
 
 
 @rule(patterns=[mean], target="any", opset=19, lacking=True, dtypes="floats")
 def dilated_average_pool(g: Graph, m: PoolWindows) -> Tensor:
-    """Write an AveragePool with gaps in its windows as the mean of slices.
+    """Write an AveragePool with dilations as the mean of slices.
 
-    What: a slice for each element of a window, where the target pools without dilations; of pads where they count.
+    What: one slice for each element of a window, if the target does not support dilations.  Slices of the padding count
+    the elements.
     Numerics: rounding only.
     """
     require(m.x.dtype is not None, "the dtype of x is unknown")
@@ -58,9 +59,9 @@ def power(g: Graph, m: PoolWindows, p: int) -> Tensor:
 
 @rule(patterns=[power], target="any", opset=11, lacking=True, dtypes="floats")
 def lp_pool(g: Graph, m: PoolWindows, p: int) -> Tensor:
-    """Write an LpPool of another power, or with gaps in its windows, as the root of a sum of slices.
+    """Write an LpPool of another power, or with dilations, by the root of a sum of slices.
 
-    What: (Σ |x|ᵖ)^(1/p) over each window, where the target has p of 1 and 2 alone.
+    What: (Σ |x|ᵖ)^(1/p) over each window, if the target supports only p = 1 and p = 2.
     Numerics: rounding only.
     """
     require(m.x.dtype is not None, "the dtype of x is unknown")

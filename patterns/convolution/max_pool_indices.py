@@ -11,7 +11,7 @@ from ._pool_windows import NOT_A_NUMBER, PoolWindows, window_slices
 
 
 def places(m: PoolWindows) -> list[np.ndarray[Any, Any]]:
-    """For each element of the windows its place in a plane, as each window sees it: [1, 1, rows, columns, ...]."""
+    """Return the index in a plane of each element of the windows, for each window: [1, 1, rows, columns, ...]."""
     strides, dilations, pads = m.sides()
     sizes: list[Any] = list(m.x.shape[2:])
     axes = len(sizes)
@@ -29,7 +29,7 @@ def places(m: PoolWindows) -> list[np.ndarray[Any, Any]]:
 
 
 def planes(g: Graph, x: Tensor) -> Any:
-    """The number of the first element of each plane: [batch, channel, 1, ...]."""
+    """Return the index of the first element of each plane: [batch, channel, 1, ...]."""
     size, channels = prod(x.shape[2:]), x.shape[1]
     ones = [1] * (x.rank - 2)
     each = np.arange(channels, dtype=np.int64).reshape(1, -1, *ones) * size
@@ -41,20 +41,20 @@ def planes(g: Graph, x: Tensor) -> Any:
 
 
 def largest(g: Graph, m: PoolWindows) -> Any:
-    """MaxPool, with the places of what it picks."""
+    """MaxPool with the indices of the maxima."""
     return g.max_pool(m.x, kernel_shape=m.kernel, outputs=2, **m.attributes)
 
 
 @rule(patterns=[largest], target="any", opset=11, lacking=True, dtypes="floats", differs=NOT_A_NUMBER)
 def max_pool_indices(g: Graph, m: PoolWindows) -> tuple[Tensor, Tensor]:
-    """Write a MaxPool that tells where it picked as a MaxPool, and as comparisons of it with what it picked from.
+    """Write a MaxPool with indices as a MaxPool without them, and compare its output with the elements of the windows.
 
-    What: a slice and a table of places for each element of a window, where the target's MaxPool has one output; of
-    equal numbers the first is taken.  MaxUnpool reads these places.
+    What: a slice and a table of indices for each element of a window, if MaxPool of the target has only one output.
+    The first of equal numbers is selected.  MaxUnpool reads these indices.
     Numerics: none.
     """
     is_fixed = m.x.rank is not None and all(isinstance(size, int) for size in m.x.shape[1:])
-    require(is_fixed, "the size of the channels or of the pictures is not fixed")
+    require(is_fixed, "the number of channels or the size of the images is not fixed")
     require(m.x.dtype is not None, "the dtype of x is unknown")
     seen = window_slices(g, m.x, m, np.array(-np.inf, m.x.dtype))
     has_gaps = any(step != 1 for step in m.attributes.get("dilations") or ())

@@ -1,4 +1,4 @@
-"""What a pooling picked, put back where it was."""
+"""The maxima of a pooling, written back to their positions."""
 
 from math import prod
 from typing import Any
@@ -9,7 +9,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class Picked(Captures):
-    """What was picked, from where, and the windows that it was picked of."""
+    """The maxima, their indices, and the windows of the pooling."""
 
     x: Tensor
     places: Tensor
@@ -26,10 +26,10 @@ def node(g: Graph, m: Picked) -> Tensor:
 def max_unpool(g: Graph, m: Picked) -> Tensor:
     """Write a MaxUnpool of fixed size as a ScatterElements into zeros.
 
-    What: each number where its index says, and zeros elsewhere, where the target has no MaxUnpool.
+    What: each number at its index, and zeros elsewhere.  For targets that do not support MaxUnpool.
     Numerics: none.
     """
-    require(m.x.rank is not None and all(isinstance(size, int) for size in m.x.shape), "a size is free")
+    require(m.x.rank is not None and all(isinstance(size, int) for size in m.x.shape), "x has a dynamic size")
     require(m.x.dtype is not None, "the dtype of x is unknown")
     axes = len(m.kernel)
     strides = list(m.attributes.get("strides") or [1] * axes)

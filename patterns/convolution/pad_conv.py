@@ -1,4 +1,4 @@
-"""Zeros put around the spatial axes by a Pad, as the padding of the convolution or average behind it."""
+"""Zeros that a Pad adds around the spatial axes, as padding of the convolution or average pooling after it."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class Padded(Captures):
-    """What is padded, and the op behind that: a convolution by w, or an average over windows.
+    """The input of a Pad, and the op after it: a convolution by w, or an average pooling.
 
-    around: the pads [begins..., ends...] of these axes, or of all.
+    around: the pads [begins..., ends...] of these axes, or of all axes.
     """
 
     x: Tensor
@@ -21,7 +21,7 @@ class Padded(Captures):
 
 
 def zero_padded(g: Graph, m: Padded) -> Tensor:
-    """Pad with zeros, the zero written out or not."""
+    """Pad with zeros, given explicitly or by default."""
     return g.any_of(*(g.pad(m.x, m.around, zero, m.axes) for zero in (0.0, None)))
 
 
@@ -36,22 +36,22 @@ def padded_average(g: Graph, m: Padded) -> Tensor:
 
 
 def takes_nothing_away(m: Padded) -> None:
-    """A negative pad is a slice."""
-    require(min(m.around, default=0) >= 0, "the Pad takes something away")
+    """Refuse negative pads, which slice."""
+    require(min(m.around, default=0) >= 0, "the Pad has negative pads")
 
 
 def with_pads(m: Padded, rank: int | None) -> dict[str, Any]:
-    """The attributes of the op behind the Pad, with the sum of both paddings of its spatial axes.
+    """Return the attributes of the op after the Pad, with the sum of both paddings of its spatial axes.
 
-    rank: of x, where it is known.
+    rank: the rank of x, if it is known.
     """
     around, settings = m.around, dict(m.attributes)
-    require(settings.pop("auto_pad", "NOTSET") in ("NOTSET", "VALID"), "the padding is chosen by auto_pad")
-    require(m.axes is None or rank is not None, "the rank of x is unknown, so the axes cannot be told")
+    require(settings.pop("auto_pad", "NOTSET") in ("NOTSET", "VALID"), "auto_pad selects the padding")
+    require(m.axes is None or rank is not None, "the rank of x is unknown, so its negative axes cannot be resolved")
     count = len(around) // 2 if m.axes is None or rank is None else rank
     named = list(range(count)) if m.axes is None else [axis % count for axis in m.axes]
     added = {axis: (around[place], around[place + len(named)]) for place, axis in enumerate(named)}
-    require(not any(added.get(0, ())) and not any(added.get(1, ())), "the Pad adds a batch or a channel")
+    require(not any(added.get(0, ())) and not any(added.get(1, ())), "the Pad pads the batch or the channels")
     own = settings.get("pads") or [0] * 2 * (count - 2)
     ends = [added.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(2, count)]
     return {**settings, "pads": [one + other for one, other in zip(own, ends, strict=True)]}
@@ -59,10 +59,10 @@ def with_pads(m: Padded, rank: int | None) -> dict[str, Any]:
 
 @rule(patterns=[padded_conv], conditions=[takes_nothing_away], target="onnx")
 def pad_conv(g: Graph, m: Padded) -> Tensor:
-    """Let a convolution add the zeros that a Pad puts around the spatial axes.
+    """Fold the zeros that a Pad adds around the spatial axes into the padding of a convolution.
 
     What: conv(pad(x)) with zeros becomes conv(x) with the sum of both paddings.
-    Numerics: exact, but for the order in which the kernel sums.
+    Numerics: exact, except for the order in which the kernel sums.
     """
     rank = m.x.rank if m.x.rank is not None or m.w is None else m.w.rank
     return g.conv(m.x, m.w, m.bias, **with_pads(m, rank))
@@ -70,17 +70,17 @@ def pad_conv(g: Graph, m: Padded) -> Tensor:
 
 @rule(patterns=[padded_average], conditions=[takes_nothing_away], target="onnx", opset=7)
 def pad_average_pool(g: Graph, m: Padded) -> Tensor:
-    """Let an average add the zeros that a Pad puts around the spatial axes.
+    """Fold the zeros that a Pad adds around the spatial axes into the padding of an average pooling.
 
     What: average_pool(pad(x)) with zeros becomes average_pool(x, count_include_pad=1) with the padding.
-    Numerics: exact, but for the order in which the kernel sums.
+    Numerics: exact, except for the order in which the kernel sums.
     """
     own = m.attributes
-    require(str(m.x.dtype) in ("float32", "float16"), "ONNX Runtime has no average over windows of this type")
+    require(str(m.x.dtype) in ("float32", "float16"), "ONNX Runtime has no average pooling for this dtype")
     require(not own.get("ceil_mode", 0), "with ceil_mode the last window may reach beyond the padding")
     is_counted = not any(own.get("pads") or ()) or own.get("count_include_pad", 0)
-    require(is_counted, "the average has padding of its own, which it does not count")
+    require(is_counted, "the average pooling has padding that it does not count")
     settings = {**with_pads(m, m.x.rank), "count_include_pad": 1}
     is_within = all(pad < size for pad, size in zip(settings["pads"], [*m.kernel_shape, *m.kernel_shape], strict=True))
-    require(is_within, "a window would lie in the padding alone")
+    require(is_within, "a window would contain only padding")
     return g.average_pool(m.x, kernel_shape=m.kernel_shape, **settings)

@@ -1,4 +1,4 @@
-"""Casts that stand between nodes which only move a tensor, and keep these from meeting."""
+"""Casts between nodes that only move a tensor.  They prevent these nodes from cancelling."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
 class Move(Captures):
-    """What gives a tensor another order, or a shape."""
+    """A Transpose or a Reshape."""
 
     shape: Tensor | None = None
     attributes: dict[str, Any]
@@ -26,45 +26,45 @@ class Between(Captures):
 
 
 def move(g: Graph, m: Move, x: Tensor) -> Tensor:
-    """x in another order or shape."""
+    """Transpose or reshape x."""
     return g.any_of(g.transpose(x, **m.attributes), g.reshape(x, m.shape, **m.attributes))
 
 
 def written(g: Graph, m: Move, x: Tensor) -> Tensor:
-    """The same move of another tensor."""
+    """Write the same move for another tensor."""
     made: Tensor = g.transpose(x, **m.attributes) if m.shape is None else g.reshape(x, m.shape, **m.attributes)
     return made
 
 
 def cast_and_moved(g: Graph, m: Between, moved: Tensor) -> Tensor:
-    """A Cast of what was moved, moved again."""
+    """A Cast of a moved tensor, moved again."""
     m.moved = moved
     m.y = g.cast(m.moved, to=m.to)
     return move(g, m.second, m.y)
 
 
 def before_cast(g: Graph, m: Between) -> Tensor:
-    """The same, others reading what was moved first or not."""
+    """The same.  The tensor before the Cast may have other consumers."""
     return cast_and_moved(g, m, g.shared(move(g, m.first, m.x)))
 
 
 def behind_cast(g: Graph, m: Between) -> Tensor:
-    """The same for what moves only because of the Cast."""
+    """The same for a tensor that is moved only for the Cast."""
     return cast_and_moved(g, m, move(g, m.first, m.x))
 
 
 def step(m: Between) -> int:
-    """By how many bytes the Cast widens a number.  Refuses what is not a float."""
+    """Return by how many bytes the Cast widens a number.  Refuse dtypes that are not floats."""
     names = str(m.moved.dtype), str(m.y.dtype)
-    require(all(name in BYTES for name in names), "it is not a Cast of one float to another")
+    require(all(name in BYTES for name in names), "it is not a Cast from one float dtype to another")
     return BYTES[names[1]] - BYTES[names[0]]
 
 
 @rule(patterns=[before_cast], target="any")
 def sink_widening_cast(g: Graph, m: Between) -> Tensor:
-    """Widen a tensor behind all that moves it, so that what moves before and behind the Cast can cancel.
+    """Move a widening Cast after all nodes that move the tensor, so that the moves before and after it can cancel.
 
-    What: a Cast of half precision to float32, or the like, between two Transposes or Reshapes; less is moved.
+    What: a Cast of half precision to float32, or similar, between two Transposes or Reshapes.  Less data is moved.
     Numerics: none.
     """
     require(step(m) > 0, "the Cast does not widen")
@@ -73,9 +73,9 @@ def sink_widening_cast(g: Graph, m: Between) -> Tensor:
 
 @rule(patterns=[behind_cast], target="any")
 def hoist_narrowing_cast(g: Graph, m: Between) -> Tensor:
-    """Narrow a tensor before all that moves it, so that what moves before and behind the Cast can cancel.
+    """Move a narrowing Cast before all nodes that move the tensor, so that the moves before and after it can cancel.
 
-    What: a Cast of float32 to half precision, or the like, between two Transposes or Reshapes; less is moved.
+    What: a Cast of float32 to half precision, or similar, between two Transposes or Reshapes.  Less data is moved.
     Numerics: none.
     """
     require(step(m) < 0, "the Cast does not narrow")

@@ -1,18 +1,18 @@
-"""Chains of nodes that move or cut, in one node."""
+"""Chains of nodes that move or slice a tensor and become one node."""
 
 from surgeon import Graph, Tensor, require, rule
 
 
 def transposed_twice(g: Graph, x: Tensor, first: list[int], second: list[int]) -> Tensor:
-    """x with its axes in another order, and that in another."""
+    """A Transpose of a Transpose."""
     return g.transpose(g.shared(g.transpose(x, perm=first)), perm=second)
 
 
 @rule(patterns=[transposed_twice], target="any")
 def consecutive_transposes(g: Graph, x: Tensor, first: list[int] | None, second: list[int] | None) -> Tensor:
-    """Write two transposes as one, or as none where the second undoes the first.
+    """Merge two Transposes into one, or remove both if the second undoes the first.
 
-    What: Transpose of a Transpose.  The first stays where others read it too.
+    What: Transpose of a Transpose.  The first stays if it has other consumers.
     Numerics: none.
     """
     if first is None and second is None:
@@ -23,19 +23,19 @@ def consecutive_transposes(g: Graph, x: Tensor, first: list[int] | None, second:
 
 
 def unsqueezed_twice(g: Graph, x: Tensor, first: list[int], second: list[int]) -> Tensor:
-    """x with axes of one element, and with more of them."""
+    """An Unsqueeze of an Unsqueeze."""
     return g.unsqueeze(g.shared(g.unsqueeze(x, first)), second)
 
 
 @rule(patterns=[unsqueezed_twice], target="any")
 def consecutive_unsqueezes(g: Graph, x: Tensor, first: list[int], second: list[int]) -> Tensor:
-    """Write two Unsqueeze nodes as one.
+    """Merge two Unsqueeze nodes into one.
 
-    What: Unsqueeze of an Unsqueeze, both with fixed axes.  The first stays where others read it too.
+    What: Unsqueeze of an Unsqueeze, both with fixed axes.  The first stays if it has other consumers.
     Numerics: none.
     """
     if min((*first, *second), default=0) < 0:
-        require(x.shape is not None, "an axis counts from the back, and the rank of the input is unknown")
+        require(x.shape is not None, "an axis counts from the end, and the rank of the input is unknown")
         inner = x.rank + len(first)
         first = [axis % inner for axis in first]
         second = [axis % (inner + len(second)) for axis in second]
@@ -55,7 +55,7 @@ def sliced_twice(
     further_axes: list[int] | None = None,
     further_steps: list[int] | None = None,
 ) -> Tensor:
-    """A part of a part of x."""
+    """A Slice of a Slice."""
     part = g.slice(x, starts, ends, axes, steps)
     return g.slice(part, further_starts, further_ends, further_axes, further_steps)
 
@@ -73,17 +73,18 @@ def consecutive_slices(
     further_axes: list[int] | None,
     further_steps: list[int] | None,
 ) -> Tensor:
-    """Write two slices along different axes as one.
+    """Merge two Slices along different axes into one.
 
-    What: Slice of a Slice with fixed bounds, each axis cut once.  Where others read the first, both stay.
+    What: Slice of a Slice with fixed bounds and different axes.  The rule does not match if the first has other
+    consumers.
     Numerics: none.
     """
     first = list(range(len(starts))) if axes is None else axes
     second = list(range(len(further_starts))) if further_axes is None else further_axes
     if min((*first, *second), default=0) < 0:
-        require(x.shape is not None, "an axis counts from the back, and the rank of the input is unknown")
+        require(x.shape is not None, "an axis counts from the end, and the rank of the input is unknown")
         first, second = ([axis % x.rank for axis in given] for given in (first, second))
-    require(not set(first) & set(second), "both cut along one axis")
+    require(not set(first) & set(second), "both slice along the same axis")
     strides = [*(steps or [1] * len(first)), *(further_steps or [1] * len(second))]
     return g.slice(
         x,

@@ -1,4 +1,4 @@
-"""Heads that are part of the batch of an attention, which knows one head only."""
+"""Heads that are part of the batch of an attention with only one head."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from .sequence_first import swap_batch_and_sequence
 
 
 class Part(Captures):
-    """Queries, keys or values x before their heads became part of the batch: in one, behind the rows or before them."""
+    """Queries, keys or values x before their heads become part of the batch: joined in one axis, or separate."""
 
     x: Tensor = dims("rows _ columns", "_ rows heads size")
     one: Tensor | Any = dims("rows _ size", default=None)
@@ -21,12 +21,12 @@ class Part(Captures):
 
     @property
     def number(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return self.heads or self.columns // self.size
 
 
 class Merged(Captures):
-    """MultiHeadAttention of one head, whose batch is one of batches and heads, how these part, and what it becomes."""
+    """MultiHeadAttention of one head whose batch axis contains batches and heads, and its split result."""
 
     q: Part
     k: Part
@@ -38,14 +38,14 @@ class Merged(Captures):
 
 
 def attention(g: Graph, m: Merged) -> Tensor:
-    """The attention of merged batches."""
+    """The attention over merged batches."""
     parts = (m.q.merged, m.k.merged, m.v.merged)
     made: Tensor = g.ms_multi_head_attention(*parts, attention_bias=m.bias, num_heads=1, **m.attributes)
     return made
 
 
 def behind_rows(g: Graph, m: Merged) -> Tensor:
-    """Heads of rows that come before the batch, as torch.nn.MultiheadAttention has them if it gives its weights too."""
+    """Heads of rows before the batch, as in torch.nn.MultiheadAttention if it also returns its weights."""
     for part in (m.q, m.k, m.v):
         part.one = g.reshaped(part.x)
         part.merged = swap_batch_and_sequence(g, part.one)
@@ -54,7 +54,7 @@ def behind_rows(g: Graph, m: Merged) -> Tensor:
 
 
 def before_batch(g: Graph, m: Merged) -> Tensor:
-    """Heads that come before the batch, as in the first code of transformers for PyTorch and FastSpeech."""
+    """Heads before the batch, as in the first PyTorch code of transformers and in FastSpeech."""
     for part in (m.q, m.k, m.v):
         part.merged = g.reshaped(g.transpose(part.x, perm=[2, 0, 1, 3]))
     m.moved = g.reshaped(attention(g, m))
@@ -63,9 +63,10 @@ def before_batch(g: Graph, m: Merged) -> Tensor:
 
 
 def bias_of_heads(g: Graph, m: Merged, heads: int) -> Tensor:
-    """The bias of the scores, [batch · heads, 1, rows, keys], reshaped so that heads have a separate axis.
+    """Return the bias of the scores, [batch · heads, 1, rows, keys], reshaped so that heads have a separate axis.
 
-    A first size that may be 1 at run time is broadcast.  Reshape gets both sizes, as an empty batch leaves -1 open.
+    A first size that may be 1 at run time is broadcast.  Reshape gets both sizes, because -1 is undefined for an empty
+    batch.
     """
     is_first = m.moved is not None
     batch, number = g.size_of(m.q.x, 0 if is_first else 1), np.array([heads], np.int64)
@@ -79,10 +80,10 @@ def bias_of_heads(g: Graph, m: Merged, heads: int) -> Tensor:
 
 @rule(patterns=[behind_rows, before_batch])
 def heads_in_batch(g: Graph, m: Merged) -> Tensor:
-    """Let MultiHeadAttention know the heads that are part of its batch, so that they are not moved there.
+    """Give MultiHeadAttention the heads that are part of its batch, so that they need not be moved there.
 
-    What: MultiHeadAttention of one head over [batch · heads, rows, size], where each batch has its heads beside each
-    other, or each head its batches, before it and behind it.
+    What: MultiHeadAttention of one head over [batch · heads, rows, size].  Each batch contains its heads, or each head
+    its batches, before and after the attention.
     Numerics: none.
     """
     heads, is_first = m.q.number, m.moved is not None
@@ -94,8 +95,8 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, **{**m.attributes, "num_heads": heads})
     width = heads * m.v.size
     if is_first:
-        require(m.moved.shape[0] == heads, "heads and batches are taken apart another way")
+        require(m.moved.shape[0] == heads, "heads and batches are split in another way")
         return g.reshape(made, [0, 0, heads, m.v.size])
-    require(m.y.shape is not None and m.y.shape[-1] == width, "the heads are not joined behind the attention")
+    require(m.y.shape is not None and m.y.shape[-1] == width, "the heads must be joined after the attention")
     made = swap_batch_and_sequence(g, made)
     return made if m.y.rank == 3 else g.reshape(made, [-1, width])

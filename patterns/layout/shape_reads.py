@@ -1,4 +1,4 @@
-"""Sizes read from a transposed or reshaped tensor, which its input has too."""
+"""Sizes that are read from a transposed or reshaped tensor, although its input has them too."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from surgeon import Constant, Graph, Tensor, require, rule
 
 
 def one_size(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
-    """A slice of the shape of x, along its only axis, named or not."""
+    """A slice of the shape of x, along its only axis, given or not."""
     shape = g.shared(g.shape(x))
     return g.any_of(g.slice(shape, start, stop, [0]), g.slice(shape, start, stop))
 
 
 def sliced(g: Graph, x: Tensor, perm: list[int], start: list[int], stop: list[int]) -> Tensor:
-    """One size of a transposed tensor, as a tensor of one element."""
+    """One size of a transposed tensor, as a tensor with one element."""
     return one_size(g, g.shared(g.transpose(x, perm=perm)), start, stop)
 
 
@@ -37,14 +37,14 @@ def shape_of_transpose(
     first: int = 0,
     last: int | None = None,
 ) -> Tensor:
-    """Read a size from a tensor before it is transposed, so that the transposed one need not be there for it.
+    """Read a size from a tensor before its Transpose, so that the size does not depend on the Transpose.
 
-    What: Slice of one element, or Gather, of Shape(Transpose(x)), or a Shape of one element: the size of x on the axis
-    that is moved there.
+    What: Slice of one element, or Gather, of Shape(Transpose(x)), or a Shape of one element.  The rule reads the size
+    of x on the original axis.
     Numerics: none.
     """
     if index is not None:
-        require(index.values.size == 1, "more than one size is read")
+        require(index.values.size == 1, "it reads more than one size")
         axis = perm[int(index.values.reshape(-1)[0])]
         return g.gather(g.shape(x), np.full(index.values.shape, axis, index.values.dtype), axis=0)
     axis = perm[one_place(len(perm), start or [first], stop or last)]
@@ -52,17 +52,17 @@ def shape_of_transpose(
 
 
 def one_place(rank: int, start: list[int] | None, stop: list[int] | int | None) -> int:
-    """The place of the one size that a slice leaves of a shape, or a Shape that ends at a number."""
+    """Return the place of the only size that a Slice selects from a shape, or that a Shape with bounds returns."""
     ends = [stop] if isinstance(stop, int) else stop
-    require(bool(start and ends), "the slice is unknown, or of a scalar's shape, or the shape is told as a whole")
+    require(bool(start and ends), "the bounds of the Slice are unknown, or the whole shape is read")
     first: int
     first, last = (place + rank if place < 0 else place for place in (*(start or ()), *(ends or ())))
-    require(0 <= first < rank and last == first + 1, "more than one size is read, or none")
+    require(0 <= first < rank and last == first + 1, "it must read exactly one size")
     return first
 
 
 def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
-    """One size of a reshaped tensor, as a tensor of one element."""
+    """One size of a reshaped tensor, as a tensor with one element."""
     return one_size(g, g.capture("y", g.shared(g.reshaped(x))), start, stop)
 
 
@@ -81,9 +81,9 @@ def shape_of_reshape(
     first: int = 0,
     last: int | None = None,
 ) -> Tensor:
-    """Read a size that a reshape keeps from the tensor before it.
+    """Read a size that a Reshape keeps from the tensor before the Reshape.
 
-    What: Slice of one element of Shape(Reshape(x)), or a Shape of one element, where x has the same size on that axis.
+    What: Slice of one element of Shape(Reshape(x)), or a Shape of one element, if x has the same size on that axis.
     Numerics: none.
     """
     require(x.shape is not None and y.shape is not None, "a shape is unknown")
@@ -93,21 +93,21 @@ def shape_of_reshape(
 
 
 def quotient(g: Graph, x: Tensor, start: list[int], stop: list[int], parts: Constant) -> Tensor:
-    """A size of a reshaped tensor by a number."""
+    """A size of a reshaped tensor divided by a number."""
     return g.div(sliced_reshaped(g, x, start, stop), parts)
 
 
 @rule(patterns=[quotient], target="any", opset=10)
 def shape_of_merged_axis(g: Graph, x: Tensor, y: Tensor, start: list[int], stop: list[int], parts: Constant) -> Tensor:
-    """Read a size from a tensor, instead of dividing that of the axis which it is part of after a reshape.
+    """Read a size from a tensor, instead of dividing the size of the merged axis after a Reshape.
 
-    What: Div of one element of Shape(Reshape(x)) by a number, where x has an axis of that size.
+    What: Div of one element of Shape(Reshape(x)) by a number, if x has an axis of this size.
     Numerics: none.
     """
     require(x.shape is not None and y.shape is not None, "a shape is unknown")
     joined = y.shape[one_place(y.rank, start, stop)]
-    require(parts.values.size == 1 and parts.rank < 2, "it is divided by several numbers")
+    require(parts.values.size == 1 and parts.rank < 2, "the divisor must be one number")
     number = int(parts.values.reshape(-1)[0])
     axes = [axis for axis, size in enumerate(x.shape) if size * number == joined]
-    require(number > 0 and bool(axes), "no axis of what is reshaped has this size")
+    require(number > 0 and bool(axes), "the reshaped tensor has no axis of this size")
     return g.size_of(x, axes[0])

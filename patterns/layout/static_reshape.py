@@ -1,4 +1,4 @@
-"""Reshapes to the shape of another tensor, of which all sizes but one are known."""
+"""Reshapes to the shape of another tensor, all but one of whose sizes are known."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ def like_another(g: Graph, x: Tensor, other: Tensor, zero: int) -> Any:
 
 @rule(patterns=[like_another], target="any")
 def static_reshape(g: Graph, x: Tensor, y: Tensor) -> Tensor:
-    """Write the shape of another tensor, to which one is reshaped, as numbers, where at most one size is free.
+    """Write the target shape of a Reshape as constants, if it is the shape of a tensor with at most one dynamic size.
 
-    What: Reshape whose target is Shape of a tensor.  What is reshaped then no longer hangs on that tensor, as the bias
-    of an attention does on the scores that it is added to.
+    What: Reshape whose target is the Shape of a tensor.  Afterwards the result does not depend on that tensor.  For
+    example, the bias of an attention no longer depends on the scores to which it is added.
     Numerics: none.
     """
     require(y.shape is not None, "the rank of the result is unknown")
     free = [size for size in y.shape if not isinstance(size, int)]
-    require(len(free) < 2 and 0 not in y.shape, "several sizes of the result are free, or one is 0")
+    require(len(free) < 2 and 0 not in y.shape, "at least two sizes of the result are dynamic, or one is 0")
     return g.reshape(x, [-1 if size in free else size for size in y.shape])

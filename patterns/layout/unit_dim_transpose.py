@@ -1,10 +1,10 @@
-"""Transposes that move nothing but axes of one element, beside a Reshape that adds or takes these."""
+"""Transposes that move only axes of size one, next to a Reshape that adds or removes such axes."""
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 
 class UnitDimTranspose(Captures):
-    """x, that with its axes in another order by perm or the shape before it (middle), and y, what is made of it."""
+    """x, the result of the first node (middle), the permutation of the Transpose, and the result y."""
 
     x: Tensor = dims("...")
     middle: Tensor
@@ -13,14 +13,14 @@ class UnitDimTranspose(Captures):
 
 
 def taken(g: Graph, m: UnitDimTranspose) -> Tensor:
-    """x, its axes moved, in another shape."""
+    """A Reshape of a Transpose of x."""
     m.middle = g.transpose(m.x, perm=m.perm)
     m.y = g.reshaped(m.middle)
     return m.y
 
 
 def added(g: Graph, m: UnitDimTranspose) -> Tensor:
-    """x in another shape, the axes of which are moved."""
+    """A Transpose of a Reshape of x."""
     m.middle = g.reshaped(m.x)
     m.y = g.transpose(m.middle, perm=m.perm)
     return m.y
@@ -28,17 +28,17 @@ def added(g: Graph, m: UnitDimTranspose) -> Tensor:
 
 @rule(patterns=[taken, added], target="any", last=True)
 def unit_dim_transpose(g: Graph, m: UnitDimTranspose) -> Tensor:
-    """Write a Transpose that moves only axes of one element, and the Reshape beside it, as Squeeze or Unsqueeze.
+    """Write a Transpose that moves only axes of size one, and the Reshape next to it, as Squeeze or Unsqueeze.
 
-    What: the one head of keys and values of multi-query attention, which is moved as several would be.
+    What: the single head of keys and values of multi-query attention, which is moved like several heads.
     Numerics: none.
     """
     less, more = sorted((m.x, m.y), key=lambda x: x.rank)
     turned = m.x if m.middle.rank == m.x.rank else m.middle
-    require(more.rank == len(m.perm) > less.rank, "no axis is added or taken")
+    require(more.rank == len(m.perm) > less.rank, "the Reshape must add or remove axes")
     wide = [axis for axis in m.perm if turned.shape[axis] != 1]
-    require(wide == sorted(wide), "it changes the order of axes that have more than one element")
+    require(wide == sorted(wide), "it changes the order of axes with more than one element")
     ones = [axis for axis, size in enumerate(more.shape) if size == 1][: more.rank - less.rank]
     kept = tuple(size for axis, size in enumerate(more.shape) if axis not in ones)
-    require(kept == tuple(less.shape), "more than axes of one element is added or taken")
+    require(kept == tuple(less.shape), "the Reshape must add or remove only axes of size one")
     return g.squeeze(m.x, ones) if less is m.y else g.unsqueeze(m.x, ones)

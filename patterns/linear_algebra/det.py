@@ -1,15 +1,15 @@
-"""Determinants of small matrices, by elimination."""
+"""Determinants of small matrices by elimination."""
 
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 LARGEST = 4
-INFINITE = {"non_finite": "of what is infinite or no number each runtime makes another determinant"}
+INFINITE = {"non_finite": "for infinite or NaN elements each runtime gives another determinant"}
 
 
 class Square(Captures):
-    """A matrix, or several."""
+    """A matrix, or a batch of matrices."""
 
     x: Tensor = dims("... size size")
     size: int
@@ -24,10 +24,10 @@ def determinant(g: Graph, m: Square) -> Tensor:
 def det(g: Graph, m: Square) -> Tensor:
     """Write the determinant of a matrix of up to four rows as the product of its pivots.
 
-    What: elimination, the row of the largest element first, as LAPACK has it, where the target has no Det.
+    What: elimination that starts with the row of the largest element, as in LAPACK, if the target does not support Det.
     Numerics: rounding only.
     """
-    require(1 <= m.size <= LARGEST, f"the matrix has {m.size} rows; it is for up to {LARGEST}")
+    require(1 <= m.size <= LARGEST, f"the matrix has {m.size} rows, but at most {LARGEST} are supported")
     rows = [g.slice(m.x, [row], [row + 1], [-2]) for row in range(m.size)]
     product = None
     for step in range(m.size):
@@ -35,7 +35,7 @@ def det(g: Graph, m: Square) -> Tensor:
         for place in range(1, len(rows)):
             is_larger = g.greater(g.abs(heads[place]), g.abs(heads[0]))
             for pair in (rows, heads):
-                # One of the two changes its sign: a determinant does when rows change places.
+                # One of the two changes its sign, because swapping two rows changes the sign of a determinant.
                 first, other = pair[0], pair[place]
                 pair[0], pair[place] = g.where(is_larger, other, first), g.where(is_larger, g.neg(first), other)
         pivot = heads[0]

@@ -1,4 +1,4 @@
-"""Rows by a matrix, whose axes were one for as long as they were multiplied."""
+"""Linear layers whose input axes are merged only for the product."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
 class FlattenedLinear(Captures):
-    """The rows of x by w, and a sum; settings: the attributes of a Gemm."""
+    """The rows of x times w, plus a bias. settings: the attributes of a Gemm."""
 
     x: Tensor = dims("*batch inner")
     rows: Tensor = dims("_ inner")
@@ -19,7 +19,7 @@ class FlattenedLinear(Captures):
 
 
 def product(g: Graph, m: FlattenedLinear) -> Tensor:
-    """x as one list of rows, times w, and bias added or not, in one node or two; and as many axes as before."""
+    """x reshaped to a list of rows, times w, with an optional bias, in one or two nodes, and reshaped back."""
     m.rows = g.shared(g.reshaped(m.x))
     apart = g.optional(g.add(g.matmul(m.rows, m.w), m.bias))
     m.y = g.reshaped(g.any_of(g.gemm(m.rows, m.w, m.bias, **m.settings), apart))
@@ -28,14 +28,14 @@ def product(g: Graph, m: FlattenedLinear) -> Tensor:
 
 @rule(patterns=[product], target="any")
 def flattened_linear(g: Graph, m: FlattenedLinear) -> Tensor:
-    """Multiply rows by a matrix with the axes that they have, instead of making these one and several again.
+    """Multiply rows by a matrix directly, instead of merging their axes and splitting them again.
 
-    What: Gemm, or MatMul and Add, between two Reshapes, as torch's addmm in GPT-2's Conv1D; the sum becomes an Add,
-    which a Gelu or a normalisation behind it takes in.
+    What: Gemm, or MatMul and Add, between two Reshapes, as addmm of torch in the Conv1D of GPT-2.  The bias becomes an
+    Add, which can be fused with a Gelu or a normalisation after it.
     Numerics: rounding only.
     """
     settings = {**PLAIN, **(m.settings or {})}
     is_plain = all(settings[name] == plain for name, plain in PLAIN.items())
-    require(is_plain, "it scales the product or the sum, or turns one")
-    require(m.x.rank > 2, "it is not several axes of the rows that become one")
+    require(is_plain, "the Gemm must not scale the product or the bias, or transpose a factor")
+    require(m.x.rank > 2, "the rows must have several axes that are merged")
     return g.optional(g.add(g.matmul(m.x, m.w), m.bias))

@@ -1,4 +1,4 @@
-"""A product of matrices that transposes its factors and scales itself: FusedMatMul of ONNX Runtime."""
+"""A product of matrices that transposes its factors and scales the result: FusedMatMul of ONNX Runtime."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ NONE: dict[str, Any] = {}
 
 
 class Factors(Captures):
-    """Two factors, how each is transposed (None: as by itself), a number, and the attributes of FusedMatMul."""
+    """Two factors, the Transpose of each, a number, and the attributes of FusedMatMul.
+
+    left_perm, right_perm: the permutation, None for the default of Transpose, or () without a Transpose.
+    """
 
     a: Tensor
     b: Tensor
@@ -22,7 +25,7 @@ class Factors(Captures):
 
 
 def product(g: Graph, m: Factors, a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, already a FusedMatMul or not yet."""
+    """a @ b, as MatMul or already as FusedMatMul."""
     return g.any_of(g.matmul(a, b), g.ms_fused_matmul(a, b, **m.attributes))
 
 
@@ -52,23 +55,23 @@ def scaled(g: Graph, m: Factors) -> Tensor:
 
 
 def one_node(g: Graph, m: Factors) -> Tensor:
-    """FusedMatMul, whatever its attributes."""
+    """FusedMatMul with any attributes."""
     return g.ms_fused_matmul(m.a, m.b, **m.attributes)
 
 
 def require_matrices(a: Tensor, b: Tensor) -> None:
-    """ONNX Runtime's kernel takes vectors too, but transposes nothing beside one and is wrong."""
+    """Refuse vectors: the kernel of ONNX Runtime accepts them, but ignores the Transpose of the other factor."""
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
-    require(a.rank > 1 and b.rank > 1, "FusedMatMul of a vector is not to be trusted")
-    require(0 not in (*a.shape, *b.shape), "FusedMatMul of an empty factor leaves its result as the memory was")
-    require(str(a.dtype) in FLOATS, "ONNX Runtime's FusedMatMul multiplies floats")
+    require(a.rank > 1 and b.rank > 1, "FusedMatMul gives wrong results for a vector")
+    require(0 not in (*a.shape, *b.shape), "FusedMatMul with an empty factor leaves its result uninitialised")
+    require(str(a.dtype) in FLOATS, "FusedMatMul of ONNX Runtime supports only floats")
 
 
 @rule(patterns=[turned_right, turned_left, scaled, scaled_left, scaled_right], form_patterns=[one_node], last=True)
 def fused_matmul(g: Graph, m: Factors) -> Tensor:
-    """Fuse transposes of factors, and numbers that they or their product are multiplied with, into FusedMatMul.
+    """Fuse Transposes of factors, and scales of factors or of their product, into FusedMatMul.
 
-    What: transpose(a) @ transpose(b) · alpha, where a transpose swaps the last two axes or moves the batch.
+    What: transpose(a) @ transpose(b) · alpha.  A Transpose swaps the last two axes or moves the batch.
     Numerics: rounding only.
     """
     a, b, own = m.a, m.b, m.attributes
@@ -77,12 +80,14 @@ def fused_matmul(g: Graph, m: Factors) -> Tensor:
     left = left if m.left_perm == () else flags_of_perm(a, m.left_perm, *left)
     right = right if m.right_perm == () else flags_of_perm(b, m.right_perm, *right)
     alike = not (left[1] or right[1]) or a.rank == b.rank > 2  # (MatMulComputeHelper::Compute)
-    require(alike, "a batch is moved only where both factors have as many axes")
+    require(alike, "the batch axis can be moved only if both factors have the same rank")
     alpha = own.get("alpha", 1.0) * m.factor
     with np.errstate(over="ignore"):
         kept = float(np.float32(alpha))
-    require(np.isfinite(kept) and kept != 0, "alpha would be 0, or not finite")
-    require(kept == alpha or str(a.dtype) != "float64", "alpha is a float32, too coarse for this factor in a double")
+    require(np.isfinite(kept) and kept != 0, "alpha would be 0 or infinite in float32")
+    require(
+        kept == alpha or str(a.dtype) != "float64", "alpha is a float32, which is too coarse for this float64 factor"
+    )
     if alpha == 1.0 and not any((*left, *right)):
         return g.matmul(a, b)
     return g.ms_fused_matmul(

@@ -1,4 +1,4 @@
-"""The product of two matrices and a sum in one node (Gemm), and back."""
+"""The product of two matrices plus a bias as one node (Gemm), and the reverse."""
 
 from typing import Any
 
@@ -11,39 +11,39 @@ from ._transpose_flags import FLOATS
 def product_and_sum(
     g: Graph, left: Tensor, turned_left: Tensor, right: Tensor, turned_right: Tensor, bias: Tensor
 ) -> Tensor:
-    """x @ w + bias, either matrix perhaps transposed."""
+    """x @ w + bias.  Either matrix may be transposed."""
     lefts = g.transpose(turned_left, perm=[1, 0]), left
     rights = g.transpose(turned_right, perm=[1, 0]), right
     return g.any_of(*(g.add(g.matmul(x, w), bias) for x in lefts for w in rights))
 
 
 def one_node(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
-    """Gemm, whatever its attributes."""
+    """Gemm with any attributes."""
     return g.gemm(left, right, bias, **attributes)
 
 
 def require_matrix(x: Tensor) -> None:
-    """Gemm takes two axes, no more."""
+    """Require a float matrix with two axes, as Gemm does."""
     require(x.rank is not None, "the rank of a factor is unknown")
-    require(x.rank == 2, f"Gemm multiplies matrices; a factor has {x.rank} axes, which only a Reshape could make two")
-    require(str(x.dtype) in FLOATS, "ONNX Runtime has no kernel for a Gemm of integers")
+    require(x.rank == 2, f"Gemm needs 2-D inputs, but this one has {x.rank} axes")
+    require(str(x.dtype) in FLOATS, "ONNX Runtime has no Gemm kernel for integers")
 
 
 def require_narrow(bias: Tensor, rows: object, columns: object) -> None:
-    """A sum may be wider than the product; Gemm's third input may not."""
+    """Refuse a bias that broadcasts the product.  The third input of Gemm must not."""
     require(bias.rank is not None, "the rank of the bias is unknown")
     sides = dict(zip(range(1, 3), (columns, rows), strict=True))
     fits = all(size in (1, sides.get(place)) for place, size in enumerate(reversed(bias.shape), start=1))
-    require(bias.rank <= 2 and fits, "the bias may widen the product")
+    require(bias.rank <= 2 and fits, "the bias may broadcast the product to a larger shape")
 
 
 @rule(patterns=[product_and_sum], target="onnx", opset=7, form_patterns=[one_node])
 def gemm(
     g: Graph, bias: Tensor, left: Any = None, right: Any = None, turned_left: Any = None, turned_right: Any = None
 ) -> Tensor:
-    """Fuse the product of two matrices and a sum into one Gemm node.
+    """Fuse the product of two matrices and a bias into one Gemm node.
 
-    What: x @ w + bias; a transposed factor becomes transA or transB.
+    What: x @ w + bias.  A transposed factor becomes transA or transB.
     Numerics: rounding only.
     """
     x, w = turned_left or left, turned_right or right
@@ -63,10 +63,10 @@ def _(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attri
 
 
 def transposed(g: Graph, x: Any) -> Tensor:
-    """The transpose of a matrix; that of a constant is a constant."""
+    """Transpose a matrix.  The transpose of a constant is a constant."""
     return g.literal(np.ascontiguousarray(x.values.T)) if x.is_constant else g.transpose(x, perm=[1, 0])
 
 
 def times(g: Graph, x: Tensor, factor: float) -> Tensor:
-    """x · factor; no node where there is nothing to do."""
+    """Return x · factor, or x if the factor is 1."""
     return x if factor == 1.0 else g.mul(x, factor)

@@ -1,1 +1,1 @@
-"""Ops that a target lacks, written with ops that it has."""
+"""Ops that a target does not support, written with ops that it supports."""

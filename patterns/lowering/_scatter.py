@@ -1,4 +1,4 @@
-"""What is scattered with a reduction, as patterns look for it."""
+"""Patterns of scatter ops with a reduction."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from surgeon import Captures, Graph, Tensor, require
 
 
 class ScatterReduction(Captures):
-    """What is there, where something is put, and how."""
+    """The inputs and attributes of a scatter op."""
 
     x: Tensor
     indices: Tensor
@@ -17,11 +17,11 @@ class ScatterReduction(Captures):
     reduction: str
 
     def whole_axis(self) -> int:
-        """The axis along which is scattered, counted from the front, where the indices go over all others."""
+        """Return the axis of the scatter, counted from the front.  The indices must cover all other axes."""
         require(self.x.rank is not None and self.indices.rank is not None, "a rank is unknown")
         axis: int = self.axis % self.x.rank
         others = [(self.x.shape[at], self.indices.shape[at]) for at in range(self.x.rank) if at != axis]
-        require(all(one == other for one, other in others), "the indices do not go over all other axes")
+        require(all(one == other for one, other in others), "the indices must cover all other axes")
         return axis
 
 
@@ -31,12 +31,12 @@ def by_elements(g: Graph, m: ScatterReduction) -> Tensor:
 
 
 def axis_size(g: Graph, x: Tensor, axis: int) -> Any:
-    """The size of an axis, a tensor where it is free."""
+    """Return the size of an axis, as a tensor if it is dynamic."""
     size = x.shape[axis]
     return size if isinstance(size, int) else g.gather(g.shape(x), np.array(axis))
 
 
 def nonnegative_indices(g: Graph, indices: Tensor, size: Any) -> Tensor:
-    """Indices counted from the front."""
+    """Return indices that count from the front."""
     wide = g.cast(indices, to="int64")
     return g.where(g.less(wide, np.array(0, np.int64)), g.add(wide, size), wide)

@@ -1,4 +1,4 @@
-"""Bits of integers in arithmetic: a bit is the remainder by 2 of the quotient by a power of 2."""
+"""Bits of integers by arithmetic: a bit is the remainder by 2 of the quotient by a power of 2."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from surgeon import Graph, Match, Tensor, require, rule
 
 WIDTHS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16, "uint32": 32}
-HALF = 32  # of what has 64 bits each half is taken for itself
+HALF = 32  # each half of a 64-bit integer is computed separately
 Combine = Callable[[Graph, Any, Any], Any]
 COMBINED: dict[str, Combine] = {
     "BitwiseAnd": lambda g, a, b: g.mul(a, b),
@@ -18,23 +18,23 @@ COMBINED: dict[str, Combine] = {
 
 
 def int64(value: Any) -> np.ndarray[Any, Any]:
-    """A number, or several, in int64."""
+    """Return a number, or several, in int64."""
     return np.array(value, np.int64)
 
 
 def width_of(x: Tensor) -> int:
-    """How many bits an integer has."""
-    require(str(x.dtype) in WIDTHS, f"it is for integers of 64 bits at most, and not for {x.dtype}")
+    """Return the number of bits of an integer dtype."""
+    require(str(x.dtype) in WIDTHS, f"only integers of at most 64 bits are supported, but the dtype is {x.dtype}")
     return WIDTHS[str(x.dtype)]
 
 
 def is_signed(x: Tensor) -> bool:
-    """Whether one of the bits is the sign."""
+    """Return whether one of the bits is the sign."""
     return not str(x.dtype).startswith("u")
 
 
 def of_bits(g: Graph, sides: list[Tensor], width: int, combine: Combine, *, signed: bool) -> Tensor:
-    """Two integers combined bit by bit, each in int64 and at most 32 bits wide."""
+    """Combine two integers bit by bit.  Each is in int64 and at most 32 bits wide."""
     powers, whole = int64([2**place for place in range(width)]), int64(2**width)
 
     def bits(x: Tensor) -> Tensor:
@@ -65,7 +65,8 @@ def one_of(g: Graph, x: Tensor, y: Tensor) -> Tensor:
 def bitwise(g: Graph, match: Match, x: Tensor, y: Tensor) -> Tensor:
     """Write BitwiseAnd, BitwiseOr and BitwiseXor as sums of bits.
 
-    What: of two integers, where the target has no bits.  It takes an element of int64 for each bit meanwhile.
+    What: bitwise ops on two integers, if the target does not support them.  Each bit temporarily becomes an int64
+    element.
     Numerics: none.
     """
     width, combine = width_of(x), COMBINED[match.root.op]
@@ -88,7 +89,7 @@ def inverted(g: Graph, x: Tensor) -> Tensor:
 def bitwise_not(g: Graph, x: Tensor) -> Tensor:
     """Write BitwiseNot as a difference.
 
-    What: −1 − x, or the largest integer minus x where there is no sign, where the target has no bits.
+    What: −1 − x, or the largest integer minus x for unsigned dtypes, if the target does not support bitwise ops.
     Numerics: none.
     """
     width = width_of(x)
@@ -105,11 +106,12 @@ def shifted(g: Graph, x: Tensor, y: Tensor, direction: str) -> Tensor:
 def bit_shift(g: Graph, x: Tensor, y: Tensor, direction: str) -> Tensor:
     """Write BitShift as a product with a power of 2, or a quotient.
 
-    What: of integers of 32 bits at most, by less bits than they have, where the target has no bits.
+    What: shifts of integers of at most 32 bits, by fewer bits than they have, if the target does not support bitwise
+    ops.
     Numerics: none.
     """
     width = width_of(x)
-    require(width <= HALF, f"it is for integers of {HALF} bits at most")
+    require(width <= HALF, f"only integers of at most {HALF} bits are supported")
     powers = g.gather(int64([2**place for place in range(width)]), g.cast(y, to="int64"))
     wide = g.cast(x, to="int64")
     made = g.mod(g.mul(wide, powers), int64(2**width)) if direction == "LEFT" else g.div(wide, powers)

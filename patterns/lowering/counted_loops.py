@@ -1,4 +1,4 @@
-"""Loops that count, with the trip limit that follows from their condition."""
+"""Loops with a counter, and the trip limit that follows from their condition."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ def counted_loops(
     used: list[bool],
     start: Tensor | None = None,
 ) -> list[Tensor]:
-    """Give a Loop that counts the trip limit that its condition, or what it takes elements of, comes to.
+    """Give a Loop with a counter the trip limit that follows from its condition or from a tensor that it reads.
 
-    What: a Loop without a trip limit that goes on while a counter, one more each time, is below a limit that stays, as
-    TensorFlow's while loops are; or that takes in each step the next element of a tensor, which has no more than so
-    many.  TensorRT must know how often a loop that collects its results may run.
-    Numerics: none; the condition stays, and ends the loop at the same time.
+    What: a Loop without a trip limit.  It continues while a counter, which increases by one, is below a constant limit,
+    as in while loops of TensorFlow.  Or it reads the next element of a tensor in each step, so that the number of
+    elements is the limit.  TensorRT needs the maximum number of trips of a loop that collects its results.
+    Numerics: none.  The condition stays, and ends the loop at the same time.
     """
     one = np.array([1], np.int64)
     last = g.reshape(g.cast(limit, to="int64"), one) if axis is None else g.size_of(limit, axis)

@@ -1,4 +1,4 @@
-"""Products of all that stands before, one after the other."""
+"""Cumulative products."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ LONGEST = 256
 
 
 class Running(Captures):
-    """What is multiplied, and along which axis."""
+    """The input of a CumProd, and its axis."""
 
     x: Tensor
     axis: Constant
@@ -19,12 +19,14 @@ class Running(Captures):
 
 def node(g: Graph, m: Running) -> Tensor:
     """CumProd."""
-    made: Tensor = g.op("CumProd", m.x, m.axis, **m.attributes)  # by its name, which an older onnx does not know
+    made: Tensor = g.op(
+        "CumProd", m.x, m.axis, **m.attributes
+    )  # by its name, because older versions of onnx do not have it
     return made
 
 
 def by_rows(g: Graph, m: Running, axis: int) -> Tensor:
-    """A row for each element, of those that are multiplied up to it, and ones."""
+    """Return the product of one row for each element.  A row has ones in place of the later elements."""
     last = m.x.rank - 1
     order = [*(at for at in range(last + 1) if at != axis), axis]
     x = m.x if axis == last else g.transpose(m.x, perm=order)
@@ -32,7 +34,7 @@ def by_rows(g: Graph, m: Running, axis: int) -> Tensor:
     numbers = g.range(np.array(0), count, np.array(1))
     backwards = g.sub(g.sub(count, np.array(1)), numbers)
     is_reverse = bool(m.attributes.get("reverse"))
-    x = g.gather(x, backwards, axis=last) if is_reverse else x  # so that what is multiplied first stays the first
+    x = g.gather(x, backwards, axis=last) if is_reverse else x  # so that the first factor stays the first
     later, earlier = g.unsqueeze(numbers, np.array([1])), g.unsqueeze(numbers, np.array([0]))
     is_taken = g.greater(later, earlier) if m.attributes.get("exclusive") else g.greater_or_equal(later, earlier)
     rows = g.where(is_taken, g.unsqueeze(x, np.array([-2])), np.array(1, m.x.dtype))
@@ -43,21 +45,24 @@ def by_rows(g: Graph, m: Running, axis: int) -> Tensor:
 
 @rule(patterns=[node], target="any", lacking=True)
 def cum_prod(g: Graph, m: Running) -> Tensor:
-    """Write a CumProd as products one after the other, or as products of rows in which ones stand for what is left out.
+    """Write a CumProd as consecutive products, or as products of rows with ones for excluded elements.
 
-    What: products of all elements up to each, with or without it, from either end, where the target has no CumProd.
-    Where the length is free, each has a row of its own: as many numbers as the length times itself.
-    Numerics: none where the length is fixed, as the order is that of the op; else rounding only.
+    What: products of all elements up to each, inclusive or exclusive, from either end, if the target does not support
+    CumProd.  For a dynamic length, each element has a separate row, so the number of elements is the square of the
+    length.
+    Numerics: none for a fixed length, because the order is the same.  Otherwise rounding only.
     """
     require(m.x.rank is not None and m.axis.values.size == 1, "the rank of x is unknown")
     axis = int(m.axis.values.reshape(-1)[0]) % m.x.rank
     length: Any = m.x.shape[axis]
-    require(length != 0, "there are no elements")
+    require(length != 0, "the axis has no elements")
     require(m.x.dtype is not None, "the dtype of x is unknown")
     if not isinstance(length, int):
-        require(m.x.dtype.kind not in "iu", "its length is free, and ReduceProd of integers that overflow may not wrap")
+        require(
+            m.x.dtype.kind not in "iu", "the length is dynamic, and ReduceProd of integers may not wrap on overflow"
+        )
         return by_rows(g, m, axis)
-    require(length <= LONGEST, f"there are {length} elements; it is for up to {LONGEST}, or a length that is free")
+    require(length <= LONGEST, f"expected at most {LONGEST} elements, or a dynamic length, found {length}")
     parts = [g.slice(m.x, [place], [place + 1], [axis]) for place in range(length)]
     if m.attributes.get("reverse"):
         parts.reverse()

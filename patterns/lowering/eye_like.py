@@ -1,4 +1,4 @@
-"""The unit matrix of a dynamic size, for TensorRT, which makes only those of fixed sizes."""
+"""The identity matrix of dynamic size, for TensorRT, which supports only fixed sizes."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ def unit_matrix(g: Graph, x: Tensor, **settings: Any) -> Tensor:
 
 @rule(patterns=[unit_matrix], target="tensorrt")
 def eye_like(g: Graph, x: Tensor, **settings: Any) -> Tensor:
-    """Write an EyeLike of free sizes as a comparison of its row numbers with its column numbers.
+    """Write an EyeLike of dynamic size as a comparison of row numbers with column numbers.
 
-    What: 1 where the column is the row and k more, else 0.
+    What: 1 if the column is the row plus k, otherwise 0.
     Numerics: none.
     """
     require(x.rank == 2, "the rank of the matrix is unknown")
-    require(not all(isinstance(size, int) for size in x.shape), "its sizes are fixed, which TensorRT takes")
+    require(not all(isinstance(size, int) for size in x.shape), "its sizes are fixed, which TensorRT supports")
     dtype = settings.get("dtype") or x.dtype
     require(dtype is not None, "the dtype of the matrix is unknown")
     sizes, zero, one = g.shape(x), np.array(0, np.int64), np.array(1, np.int64)

@@ -6,14 +6,16 @@ import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
-MAX_TABLE_SIZE = 2**23  # numbers in a table
-# Of doubles a fast transform makes 1e-15 where a table makes 0, and nothing is exact enough to decide which is right.
+MAX_TABLE_SIZE = 2**23  # elements of a table
+# For float64, a fast transform gives 1e-15 if a table gives 0, and no exact reference decides which is right.
 DTYPES = ("float16", "bfloat16", "float32")
-INFINITE = {"non_finite": "of one infinite element a fast transform makes NaN everywhere, a sum where a factor is 0"}
+INFINITE = {
+    "non_finite": "for one infinite element a fast transform gives NaN everywhere, but a sum only if a factor is 0"
+}
 
 
 class FourierTransform(Captures):
-    """A signal, its parts along the last axis, how long it is to be, and along which axis it goes."""
+    """A signal with its parts along the last axis, the requested length, and the axis."""
 
     x: Tensor
     length: int | None = None
@@ -22,7 +24,7 @@ class FourierTransform(Captures):
 
 
 class Frames(Captures):
-    """A signal, and the windows that are put over it."""
+    """A signal, and the windows over it."""
 
     x: Tensor
     step: int
@@ -32,9 +34,9 @@ class Frames(Captures):
 
 
 def table(rows: int, length: int, parts: int, *, inverse: bool, onesided: bool) -> np.ndarray[Any, Any]:
-    """What each part of each element adds to each part of each frequency: [rows, parts, frequencies, 2].
+    """Return the weight of each part of each element in each part of each frequency: [rows, parts, frequencies, 2].
 
-    e^(∓2πi · row · frequency / length), over the length where it is the inverse.
+    e^(∓2πi · row · frequency / length), divided by the length for the inverse.
     """
     count = length // 2 + 1 if onesided else length
     require(rows * parts * count * 2 <= MAX_TABLE_SIZE, f"a table for {length} elements would be too large")
@@ -54,15 +56,15 @@ def by_input(g: Graph, m: FourierTransform) -> Tensor:
 def dft(g: Graph, m: FourierTransform) -> Tensor:
     """Write a DFT of fixed length as a MatMul with its table.
 
-    What: forwards and backwards, of real and complex numbers, padded or cut to a length, both sides or one, where the
-    target has no DFT.  The work grows with the square of the length.
-    Numerics: rounding only; of infinite numbers NaN stands elsewhere.  Doubles are left as they are.
+    What: the forward and inverse transform of real and complex numbers, padded or cut to a length, one-sided or
+    two-sided.  For targets that do not support DFT.  The work grows with the square of the length.
+    Numerics: rounding only.  With infinite numbers, NaN occurs in other elements.  The rule does not match float64.
     """
     rank, shape = m.x.rank, m.x.shape
-    require(rank is not None and shape[-1] in (1, 2), "whether the signal is real or complex is unknown")
+    require(rank is not None and shape[-1] in (1, 2), "it is unknown whether the signal is real or complex")
     axis = (-2 if m.axis is None else m.axis) % rank
     inverse, onesided = (bool(m.attributes.get(name)) for name in ("inverse", "onesided"))
-    require(not (inverse and onesided), "of one side there is no way back here")
+    require(not (inverse and onesided), "the inverse of a one-sided transform is not supported")
     size = shape[axis]
     require(isinstance(size, int), "the length of the signal is not fixed")
     length = size if m.length is None else m.length
@@ -88,12 +90,13 @@ def windowed(g: Graph, m: Frames) -> Tensor:
 def stft(g: Graph, m: Frames) -> Tensor:
     """Write an STFT of fixed windows as a Conv with its table.
 
-    What: frames of a signal times a window, each transformed, both sides or one, where the target has no STFT.
-    Numerics: rounding only; of infinite numbers NaN stands elsewhere.  Doubles are left as they are.
+    What: frames of a signal times a window, each transformed, one-sided or two-sided.  For targets that do not support
+    STFT.
+    Numerics: rounding only.  With infinite numbers, NaN occurs in other elements.  The rule does not match float64.
     """
-    require(m.x.rank == 3 and m.x.shape[-1] in (1, 2), "whether the signal is real or complex is unknown")
+    require(m.x.rank == 3 and m.x.shape[-1] in (1, 2), "it is unknown whether the signal is real or complex")
     length: Any = m.length if m.window is None else m.window.values.size
-    require(length is not None, "neither the window nor its length is there")
+    require(length is not None, "it has neither a window nor a frame length")
     parts = m.x.shape[-1]
     values = table(length, length, parts, inverse=False, onesided=bool(m.attributes.get("onesided", 1)))
     if m.window is not None:

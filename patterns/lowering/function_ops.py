@@ -1,4 +1,4 @@
-"""Ops that ONNX defines by others, written as these where the target does not have them."""
+"""Ops that ONNX defines by function bodies, written as these bodies if the target does not support them."""
 
 from surgeon import Graph, Match, Tensor, emit_body, rule, searches
 
@@ -7,11 +7,11 @@ from surgeon import Graph, Match, Tensor, emit_body, rule, searches
 def function_ops(
     g: Graph, match: Match, tensors: list[Tensor], places: list[int | None], used: list[bool]
 ) -> list[Tensor]:
-    """Write an op that the target lacks by the body that ONNX defines it by: AffineGrid, SwiGLU, CenterCropPad, ...
+    """Replace an op that the target does not support by its function body: AffineGrid, SwiGLU, CenterCropPad, ...
 
-    What: any op of ai.onnx whose schema has a function body, where the target has no kernel for it or does not take it
-    as it stands there, and has all that the body is written in.
-    Numerics: rounding only; it is the op's own definition.
+    What: any op of ai.onnx whose schema has a function body, if the target has no kernel for it or does not support it
+    with these inputs and attributes, and if it supports all ops of the body.
+    Numerics: rounding only.  The body is the definition of the op.
     """
     body = searches.standard_body(match)
     given = {item.name: item for item in match.root.proto.attribute}

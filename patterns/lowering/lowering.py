@@ -1,4 +1,4 @@
-"""Ops that rules write for one runtime, taken apart again for targets that do not have them."""
+"""Ops that rules write for one runtime, decomposed for targets that do not support them."""
 
 from surgeon import lowering
 from ..activations.bias_fast_gelu import bias_fast_gelu

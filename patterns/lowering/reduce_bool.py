@@ -1,4 +1,4 @@
-"""Any and all of booleans, for TensorRT, which reduces only numbers to their maximum and minimum."""
+"""Any and all of booleans, for TensorRT, which supports the maximum and minimum only of numbers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class Truths(Captures):
-    """Truths, and the axes that they are taken together over."""
+    """Booleans, and the axes over which they are reduced."""
 
     x: Tensor
     axes: Tensor | None = None
@@ -27,11 +27,11 @@ def smallest(g: Graph, m: Truths) -> Any:
 
 @rule(patterns=[largest, smallest], target="tensorrt", opset=20)
 def reduce_bool(g: Graph, m: Truths) -> Tensor:
-    """Tell whether any or all of truths hold as the largest or smallest of int32.
+    """Compute any or all of booleans as the maximum or minimum of int32.
 
     What: ReduceMax and ReduceMin of bool, between Casts.
     Numerics: none.
     """
-    require(m.x.dtype == np.bool_, "its data are no truths")
+    require(m.x.dtype == np.bool_, "its input must be boolean")
     inputs = [g.cast(m.x, to="int32"), *([] if m.axes is None else [m.axes])]
     return g.cast(g.op(m.match.root.op, *inputs, **m.attributes), to="bool")

@@ -1,4 +1,4 @@
-"""What is scattered and added, multiplied, or compared with what is there: by comparing each index with each place."""
+"""Scatter ops with a reduction, by comparing each index with each position."""
 
 from math import prod
 from typing import Any
@@ -8,35 +8,37 @@ import numpy as np
 from surgeon import Graph, Tensor, require, rule
 from ._scatter import ScatterReduction, axis_size, by_elements, nonnegative_indices
 
-MAX_COMPARISONS = 2**24  # comparisons
+MAX_COMPARISONS = 2**24  # the number of comparisons of an index with a position
 NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
-NANS = {"non_finite": "of NaN and a number put there later ONNX Runtime keeps the number as the larger or smaller"}
+NANS = {
+    "non_finite": "for NaN and a number that is scattered later, ONNX Runtime returns the number as maximum or minimum"
+}
 
 
 def require_known(m: ScatterReduction) -> None:
-    """Refuse what is put there as it is, and tensors of unknown rank or dtype."""
+    """Require a reduction, and tensors of known rank and dtype."""
     require(m.reduction in NEUTRAL, "it has no reduction")
     require(all(one.rank is not None for one in (m.x, m.indices, m.updates)), "a rank is unknown")
     require(m.x.dtype is not None, "the dtype of x is unknown")
 
 
 def require_few(*sizes: Any) -> None:
-    """Refuse more comparisons than are worth it, where that is known."""
+    """Refuse too many comparisons, if their number is known."""
     fixed = all(isinstance(size, int) for size in sizes)
-    require(not fixed or prod(sizes) <= MAX_COMPARISONS, "there are too many indices and places to compare")
+    require(not fixed or prod(sizes) <= MAX_COMPARISONS, "there are too many indices and positions to compare")
 
 
 def up_to(g: Graph, size: Any) -> Any:
-    """All numbers from 0 to a size that is fixed, or a number in a tensor."""
+    """Return all integers from 0 to a size that is fixed, or that is in a tensor."""
     return np.arange(size) if isinstance(size, int) else g.range(np.array(0), size, np.array(1))
 
 
 def reduced(g: Graph, m: ScatterReduction, chosen: Tensor, x: Tensor, axis: int) -> Tensor:
-    """What is there, with all that is put there along an axis."""
+    """Combine the data with all updates along an axis."""
     over: Any = np.array([axis], np.int64)
     if m.reduction == "add":
         return g.add(x, g.reduce_sum(chosen, over, keepdims=0))
-    if m.reduction == "mul":  # from what is there on, as it is scattered: the factors by themselves may overflow
+    if m.reduction == "mul":  # starts with the data, as the scatter does: the product of only the updates may overflow
         return g.reduce_prod(g.concat(g.unsqueeze(x, over), chosen, axis=axis), over, keepdims=0)
     if m.reduction == "max":
         return g.max(x, g.reduce_max(chosen, over, keepdims=0))
@@ -45,11 +47,12 @@ def reduced(g: Graph, m: ScatterReduction, chosen: Tensor, x: Tensor, axis: int)
 
 @rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
 def scatter_elements(g: Graph, m: ScatterReduction) -> Tensor:
-    """Write a ScatterElements with a reduction as sums, products, largest or smallest numbers along an axis.
+    """Write a ScatterElements with a reduction as sums, products, maxima or minima along an axis.
 
-    What: each place takes what has its index, where the target scatters without reductions.  It compares every index
-    with every place of its axis, also of free sizes: of 2²⁴ comparisons at most, as far as that is known.
-    Numerics: rounding only; the largest and the smallest of NaN and numbers is NaN.
+    What: each position collects the updates with its index, if the target does not support reductions.  The rule
+    compares every index with every position of its axis, also for dynamic sizes: at most 2²⁴ comparisons if their
+    number is known.
+    Numerics: rounding only.  The maximum and minimum of NaN and numbers are NaN.
     """
     require_known(m)
     axis = m.whole_axis()
@@ -71,20 +74,21 @@ def by_tuples(g: Graph, m: ScatterReduction) -> Tensor:
 
 @rule(patterns=[by_tuples], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
 def scatter_nd(g: Graph, m: ScatterReduction) -> Tensor:
-    """Write a ScatterND with a reduction as sums, products, largest or smallest numbers along an axis.
+    """Write a ScatterND with a reduction as sums, products, maxima or minima along an axis.
 
-    What: each place takes what has its index, where the target scatters without reductions.  It compares every index
-    with every place, also where the first size is free: of 2²⁴ comparisons at most, as far as that is known.
-    Numerics: rounding only; the largest and the smallest of NaN and numbers is NaN.
+    What: each position collects the updates with its index, if the target does not support reductions.  The rule
+    compares every index with every position, also for a dynamic first size: at most 2²⁴ comparisons if their number is
+    known.
+    Numerics: rounding only.  The maximum and minimum of NaN and numbers are NaN.
     """
     require_known(m)
     shape: list[Any] = list(m.x.shape)
     depth: Any = m.indices.shape[-1]
-    require(isinstance(depth, int) and depth > 0, "how many axes an index goes over is not fixed")
-    require(all(isinstance(size, int) for size in shape[1:]), "a size other than the first is free")
+    require(isinstance(depth, int) and depth > 0, "the number of axes of an index is not fixed")
+    require(all(isinstance(size, int) for size in shape[1:]), "a size other than the first is dynamic")
     require_few(*shape, *m.indices.shape[:-1])
     width = prod(shape[depth:])
-    require(width > 0, "nothing is scattered")
+    require(width > 0, "the updates are empty")
     places: Any = prod(shape[:depth]) if isinstance(shape[0], int) else g.div(g.size(m.x), np.array(width))
     sizes: Any = g.slice(g.shape(m.x), [0], [depth]) if not isinstance(shape[0], int) else np.array(shape[:depth])
     strides = np.array([prod(shape[at + 1 : depth]) for at in range(depth)], np.int64)

@@ -1,4 +1,4 @@
-"""Sequences whose tensors are known one by one: what is put in and taken out again."""
+"""Sequences whose tensors are all known: insertion, removal and access."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class Sequence(Captures):
-    """The tensors of a sequence, one of them and its place, and how they are joined."""
+    """The tensors of a sequence, one of them and its place, and the settings of their concatenation."""
 
     parts: tuple[Tensor, ...] = ()
     x: Tensor | Any = None
@@ -19,14 +19,14 @@ class Sequence(Captures):
 
 
 def made(g: Graph, m: Sequence) -> Tensor:
-    """SequenceConstruct, which others may read too."""
+    """SequenceConstruct, which may have other consumers."""
     return g.shared(g.sequence_construct(*m.parts))
 
 
 def index_of(m: Sequence, count: int) -> int:
-    """The place as one counted from the front."""
+    """Return the place counted from the front."""
     place = count if m.place is None else m.place
-    require(-count <= place <= count, "the place is beyond the end")
+    require(-count <= place <= count, "the place is out of bounds")
     return place + count if place < 0 else place
 
 
@@ -37,13 +37,13 @@ def at(g: Graph, m: Sequence) -> Tensor:
 
 @rule(patterns=[at], target="any", lacking=True)
 def sequence_at(g: Graph, m: Sequence) -> Tensor:
-    """Take the tensor itself that is taken out of a sequence.
+    """Replace an element of a sequence by its tensor.
 
-    What: SequenceAt of a SequenceConstruct, at a place that is fixed, where the target has no sequences.
+    What: SequenceAt of a SequenceConstruct at a fixed place, if the target does not support sequences.
     Numerics: none.
     """
     place = index_of(m, len(m.parts))
-    require(place < len(m.parts), "the place is beyond the end")
+    require(place < len(m.parts), "the place is out of bounds")
     return m.parts[place]
 
 
@@ -56,7 +56,7 @@ def length(g: Graph, m: Sequence) -> Tensor:
 def sequence_length(g: Graph, m: Sequence) -> Tensor:
     """Write the length of a sequence as a constant.
 
-    What: SequenceLength of a SequenceConstruct, where the target has no sequences.
+    What: SequenceLength of a SequenceConstruct, if the target does not support sequences.
     Numerics: none.
     """
     return g.literal(np.array(len(m.parts), np.int64))
@@ -69,9 +69,10 @@ def joined(g: Graph, m: Sequence) -> Tensor:
 
 @rule(patterns=[joined], target="any", lacking=True)
 def concat_from_sequence(g: Graph, m: Sequence) -> Tensor:
-    """Join the tensors of a sequence by Concat.
+    """Concatenate the tensors of a sequence by Concat.
 
-    What: ConcatFromSequence of a SequenceConstruct, along an axis or a new one, where the target has no sequences.
+    What: ConcatFromSequence of a SequenceConstruct, along an existing or a new axis, if the target does not support
+    sequences.
     Numerics: none.
     """
     parts = [g.unsqueeze(one, np.array([m.axis])) for one in m.parts] if m.new_axis else m.parts
@@ -79,25 +80,25 @@ def concat_from_sequence(g: Graph, m: Sequence) -> Tensor:
 
 
 def inserted(g: Graph, m: Sequence) -> Tensor:
-    """An element more."""
+    """A sequence with one more element."""
     return g.sequence_insert(made(g, m), m.x, m.place)
 
 
 def first(g: Graph, m: Sequence) -> Tensor:
-    """The first element."""
+    """An empty sequence with its first element."""
     return g.sequence_insert(g.shared(g.sequence_empty(dtype=m.dtype)), m.x, m.place)
 
 
 def erased(g: Graph, m: Sequence) -> Tensor:
-    """An element less."""
+    """A sequence with one element removed."""
     return g.sequence_erase(made(g, m), m.place)
 
 
 @rule(patterns=[inserted, first, erased], target="any", lacking=True)
 def sequence_construct(g: Graph, m: Sequence) -> Tensor:
-    """Write a sequence with one tensor more or less as one of these tensors.
+    """Write the insertion or removal of a tensor as a SequenceConstruct.
 
-    What: SequenceInsert into a SequenceConstruct or SequenceEmpty, and SequenceErase, at places that are fixed.
+    What: SequenceInsert into a SequenceConstruct or SequenceEmpty, and SequenceErase, at fixed places.
     Numerics: none.
     """
     parts = list(m.parts)
@@ -105,7 +106,7 @@ def sequence_construct(g: Graph, m: Sequence) -> Tensor:
         parts.insert(index_of(m, len(parts)), m.x)
     else:
         place = len(parts) - 1 if m.place is None else index_of(m, len(parts))
-        require(0 <= place < len(parts), "the place is beyond the end")
+        require(0 <= place < len(parts), "the place is out of bounds")
         del parts[place]
-    require(bool(parts), "nothing is left in it")
+    require(bool(parts), "the sequence becomes empty")
     return g.sequence_construct(*parts)

@@ -1,4 +1,4 @@
-"""Slices that do not name their axes."""
+"""Slices without explicit axes."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ def unnamed(g: Graph, x: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
 
 @rule(patterns=[unnamed], target="tensorrt", opset=10)
 def slice_axes(g: Graph, x: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Name the axes of a Slice that has less of them than its tensor.
+    """Add the axes to a Slice that has fewer of them than its input.
 
-    What: the first axes, as ONNX has it; TensorRT wants all of them where none is named.
+    What: the first axes, as ONNX defines.  Without explicit axes, TensorRT requires all of them.
     Numerics: none.
     """
-    require(starts.rank == 1 and isinstance(starts.shape[0], int), "how many axes it has is unknown")
-    require(x.rank is not None and starts.shape[0] < x.rank, "it goes over all axes")
+    require(starts.rank == 1 and isinstance(starts.shape[0], int), "the number of its axes is unknown")
+    require(x.rank is not None and starts.shape[0] < x.rank, "it slices all axes")
     return g.slice(x, starts, ends, np.arange(starts.shape[0]))

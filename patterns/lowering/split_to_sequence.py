@@ -1,4 +1,4 @@
-"""Tensors cut into sequences of known length."""
+"""Tensors split into sequences of known length."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
 
 class Pieces(Captures):
-    """A tensor, the sizes of the pieces, and whether they keep the axis."""
+    """A tensor, the sizes of its parts, and whether the parts keep the axis."""
 
     x: Tensor
     sizes: Constant | None = None
@@ -23,16 +23,16 @@ def cut(g: Graph, m: Pieces) -> Tensor:
 
 @rule(patterns=[cut], target="any", lacking=True)
 def split_to_sequence(g: Graph, m: Pieces) -> Tensor:
-    """Write a SplitToSequence as slices, and a sequence of these.
+    """Write a SplitToSequence as Slices and a SequenceConstruct.
 
-    What: pieces of one size, of several, or one for each index, where the target has no sequences; the rules of
-    sequences then take them out again.
+    What: parts of equal size, of several sizes, or one for each index, if the target does not support sequences.  The
+    rules for sequences then remove the sequence.
     Numerics: none.
     """
     require(m.x.rank is not None, "the rank of x is unknown")
     axis = m.axis % m.x.rank
     size = m.x.shape[axis]
-    require(isinstance(size, int) and size > 0, "how much is cut is not fixed")
+    require(isinstance(size, int) and size > 0, "the size of the axis is not fixed, or 0")
     if m.sizes is not None and m.sizes.values.ndim:
         ends = np.cumsum([0, *m.sizes.values.tolist()]).tolist()
     else:

@@ -1,4 +1,4 @@
-"""Ops on integers that TensorRT does not compute with: uint8, which it has at the ends of a network, and others."""
+"""Ops on integers that TensorRT does not support: uint8, which it supports only as input and output, and others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,12 +28,12 @@ class IntegerOp(Captures):
     attributes: dict[str, Any] = {}  # noqa: RUF012
 
     def further(self) -> list[Any]:
-        """The inputs behind the first."""
+        """The inputs after the first."""
         return [one for one in (self.y, self.ends, self.axes, self.steps, *self.others) if one is not None]
 
 
 def written(op: str) -> Callable[..., Any]:
-    """The pattern of a node of an op."""
+    """Return the pattern of a node of an op."""
 
     def node(g: Graph, m: IntegerOp) -> Any:
         inputs = [m.x] if op in ALONE else [m.x, *m.others] if op in JOINING else [m.x, m.y]
@@ -49,17 +49,17 @@ def sliced(g: Graph, m: IntegerOp) -> Tensor:
 
 
 def require_narrow(x: Tensor) -> str:
-    """The dtype of integers that TensorRT does not compute with."""
-    require(str(x.dtype) in WIDER, f"TensorRT computes with {x.dtype} itself, or has no wider dtype for it")
+    """Return the dtype of integers that TensorRT does not support."""
+    require(str(x.dtype) in WIDER, f"TensorRT supports {x.dtype}, or has no wider dtype for it")
     return str(x.dtype)
 
 
 @rule(patterns=[*(written(op) for op in (*ALONE, *TOLD)), sliced], target="tensorrt")
 def integer_moves(g: Graph, m: IntegerOp) -> Tensor:
-    """Move integers that TensorRT does not compute with as floats.
+    """Move integers that TensorRT does not support as floats.
 
-    What: Reshape, Transpose, Slice, Gather, MaxPool and the like of uint8, int16, uint16 or uint32: a Cast to float32
-    (int64 for the last) before it, and one back behind it, which go again where others undo them.
+    What: Reshape, Transpose, Slice, Gather, MaxPool and similar ops on uint8, int16, uint16 or uint32.  The rule
+    inserts a Cast to float32 (int64 for uint32) before, and a Cast back after.  Other Casts may cancel with them.
     Numerics: none.
     """
     kind = require_narrow(m.x)
@@ -68,7 +68,7 @@ def integer_moves(g: Graph, m: IntegerOp) -> Tensor:
 
 @rule(patterns=[written(op) for op in JOINING], target="tensorrt")
 def integer_joins(g: Graph, m: IntegerOp) -> Tensor:
-    """Join integers that TensorRT does not compute with as floats, or take the largest or smallest.
+    """Concatenate integers that TensorRT does not support as floats, or compute their maximum or minimum.
 
     What: Concat, Max and Min of uint8, int16, uint16 or uint32, between Casts.
     Numerics: none.
@@ -82,11 +82,11 @@ def integer_joins(g: Graph, m: IntegerOp) -> Tensor:
 def integer_arithmetic(g: Graph, m: IntegerOp) -> Tensor:
     """Compute with integers of 8 or 16 bits as int32.
 
-    What: Add, Sub, Mul, Div and Mod of uint8 or uint16: what runs over begins at 0 again, as the remainder tells.
+    What: Add, Sub, Mul, Div and Mod of uint8 or uint16.  An overflow wraps around to 0, by a remainder.
     Numerics: none.
     """
     kind = require_narrow(m.x)
-    require(kind == "uint8" or (kind == "uint16" and m.match.root.op != "Mul"), "int32 may not hold the result")
+    require(kind == "uint8" or (kind == "uint16" and m.match.root.op != "Mul"), "int32 may not represent the result")
     made = g.op(m.match.root.op, g.cast(m.x, to="int32"), g.cast(m.y, to="int32"))
     made = made if m.match.root.op in ("Div", "Mod") else g.mod(made, np.array(STEPS[kind], np.int32))
     return g.cast(made, to=kind)
@@ -94,9 +94,9 @@ def integer_arithmetic(g: Graph, m: IntegerOp) -> Tensor:
 
 @rule(patterns=[written(op) for op in COMPARING], target="tensorrt")
 def integer_comparison(g: Graph, m: IntegerOp) -> Any:
-    """Compare integers that TensorRT does not compute with as int64.
+    """Compare integers that TensorRT does not support as int64.
 
-    What: Equal, Less, Greater and the like of uint8, int16, uint16 or uint32.
+    What: Equal, Less, Greater and similar ops on uint8, int16, uint16 or uint32.
     Numerics: none.
     """
     require_narrow(m.x)

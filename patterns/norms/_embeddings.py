@@ -1,4 +1,4 @@
-"""What embeddings ask of their tables and ids, and how ops that take them want these."""
+"""Checks of the tables and ids of embeddings, and their form as inputs of fused ops."""
 
 from typing import Any
 
@@ -10,10 +10,12 @@ Table = tuple[Tensor, Tensor]
 
 
 class Embedding(Captures):
-    """Up to three tables with the ids that name rows of them, and the norm of the sum of these.
+    """Up to three tables with the ids that select their rows, and the norm of the sum of the rows.
 
-    Without ids the rows of `two` stand in their order: those of the first `count` places, which are `counted` from 0,
-    or rows that are `fixed`.  axis: along which counted or fixed ones are cut.
+    Without ids, the rows of `two` are used in order.  They are the rows for the first `count` positions, which are
+    `counted` from 0, or rows that are `fixed`.
+
+    axis: the axis along which counted or fixed positions are sliced.
     """
 
     one: Constant = dims("_ _")
@@ -32,46 +34,51 @@ class Embedding(Captures):
 
 
 def are_tables_compatible(m: Embedding) -> None:
-    """Tables of equally many columns, and vectors of as many numbers, all of one dtype."""
+    """Require tables with the same number of columns, vectors of that length, and one dtype."""
     for table in (m.two, m.three):
-        require(table is None or table.shape[1] == m.one.shape[1], "the tables have different columns")
+        require(table is None or table.shape[1] == m.one.shape[1], "the tables have different numbers of columns")
     for vector in (m.gamma, m.beta):
         require(vector.shape == m.one.shape[1:], "scale and bias must be vectors over the last axis")
         require(vector.dtype == m.one.dtype, "scale and bias must have the dtype of the tables")
-    require(m.epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
+    require(m.epsilon >= 0, "the kernel of ONNX Runtime does not support a negative epsilon")
 
 
 def position_table(m: Embedding, length: Any) -> Any:
-    """The table of which a row stands for each place.  Refuses places that are not 0, 1, 2, ... up to a length."""
+    """Return the table with one row for each position.  Refuse positions that are not 0, 1, 2, ... up to a length."""
     axis = 0 if m.axis is None else m.axis[0] if m.axis else -2
     if m.count is not None:
-        require(m.count.elements == [length], "it is not as many places as there are ids")
+        require(m.count.elements == [length], "the number of positions differs from the number of ids")
     if m.fixed is not None:
         fixed = m.fixed.values
-        require(fixed.ndim in (2, 3) and fixed.shape[:-2] in ((), (1,)), "the places differ from batch to batch")
-        require(fixed.shape[-1] == m.one.shape[1], "the tables have different columns")
-        require(m.count is not None or fixed.shape[-2] == length, "it is not as many places as there are ids")
-        require(axis in (-2, fixed.ndim - 2), "another axis is cut")
-        require(m.count is None or fixed.shape[-2] > 1, "one place serves all ids")
+        require(fixed.ndim in (2, 3) and fixed.shape[:-2] in ((), (1,)), "the positions differ between batch elements")
+        require(fixed.shape[-1] == m.one.shape[1], "the tables have different numbers of columns")
+        require(
+            m.count is not None or fixed.shape[-2] == length, "the number of positions differs from the number of ids"
+        )
+        require(axis in (-2, fixed.ndim - 2), "the positions are sliced along another axis")
+        require(m.count is None or fixed.shape[-2] > 1, "one position is used for all ids")
         return fixed.reshape(fixed.shape[-2:])
     if m.counted is not None:
         counted = m.counted.values
-        require(counted.ndim in (1, 2), "the places have other axes than batch, row")
-        require(axis in (-1, counted.ndim - 1), "another axis is cut")
-        require(counted.size == counted.shape[-1] > 1, "one place serves all ids, or places differ from batch to batch")
-        require(np.array_equal(counted.reshape(-1), np.arange(counted.size)), "the places do not count from 0")
+        require(counted.ndim in (1, 2), "the positions must have the axes batch, row")
+        require(axis in (-1, counted.ndim - 1), "the positions are sliced along another axis")
+        require(
+            counted.size == counted.shape[-1] > 1,
+            "one position is used for all ids, or the positions differ between batch elements",
+        )
+        require(np.array_equal(counted.reshape(-1), np.arange(counted.size)), "the positions do not count from 0")
     return m.two
 
 
 def is_arange(places: Tensor) -> bool:
-    """Whether places are the fixed numbers 0, 1, 2, ... of one row."""
+    """Return whether positions are the fixed numbers 0, 1, 2, ... in one row."""
     return places.is_constant and np.array_equal(places.values.reshape(-1), np.arange(places.shape[-1]))
 
 
 def tables_and_positions(m: Embedding) -> tuple[list[Table], tuple[Any, Tensor | None]]:
-    """The tables with an id for each word, that of the most rows first; then that of the places, with these.
+    """Return the tables with an id for each word, largest table first, then the table of positions with its ids.
 
-    The places may be the same for all batches; None where they are 0, 1, 2, ...
+    The positions may be the same for the whole batch.  They are None if they are 0, 1, 2, ...
     """
     tables = (m.one, m.one_ids), (m.two, m.two_ids), (m.three, m.three_ids)
     found = [(table, ids) for table, ids in tables if ids is not None]
@@ -92,6 +99,6 @@ def tables_and_positions(m: Embedding) -> tuple[list[Table], tuple[Any, Tensor |
 
 
 def as_ids(g: Graph, ids: Tensor) -> Any:
-    """Ids as the op takes them: int32, of two axes."""
+    """Convert ids to the form that the op requires: int32 with two axes."""
     whole = g.unsqueeze(ids, [0]) if ids.rank == 1 else ids
     return whole if ids.dtype == np.int32 else g.cast(whole, to=np.int32)

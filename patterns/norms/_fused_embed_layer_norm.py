@@ -7,13 +7,15 @@ import numpy as np
 from surgeon import Captures, Graph, Tensor
 from .layer_norm import decompose_layer_norm
 
-EPSILON = 1e-12  # where the node does not say (ORT contrib ops, EmbedLayerNormalization-1)
+EPSILON = 1e-12  # the default of the node (ORT contrib ops, EmbedLayerNormalization-1)
 
 
 class Looked(Captures):
-    """What one node looks up, in which tables, and how it normalises the sum.
+    """The inputs of one node: ids, the tables, and the attributes of the norm.
 
-    segments, spots: ids of types and of places; the places are 0, 1, 2, ... without.  counts: its output for the mask.
+    segments, spots: ids of types and of positions.  Without them the positions are 0, 1, 2, ...
+
+    counts: the output for the mask.
     """
 
     ids: Tensor
@@ -37,17 +39,17 @@ def node(g: Graph, m: Looked) -> list[Tensor]:
 
 
 def node_alone(g: Graph, m: Looked) -> Tensor:
-    """The same of which nothing else is read."""
+    """The same if only the first output is read."""
     return node(g, m)[0]
 
 
 def node_with_counts(g: Graph, m: Looked) -> list[Tensor]:
-    """The same of which the sum is not read."""
+    """The same if the sum is not read."""
     return node(g, m)[:2]
 
 
 def node_with_sum(g: Graph, m: Looked) -> list[Tensor]:
-    """The same of which the counts are not read."""
+    """The same if the counts are not read."""
     return node(g, m)[::2]
 
 
@@ -69,7 +71,7 @@ def in_parts(g: Graph, m: Looked) -> list[Tensor]:
 
 
 def counted(g: Graph, m: Looked) -> Tensor:
-    """How many ones the mask has for each of the batch, 0 without a mask."""
+    """The number of ones in each row of the mask, or 0 without a mask."""
     if m.mask is None:
         return g.expand(np.array([0], np.int32), g.size_of(m.ids, 0))
     return g.reduce_sum(g.cast(g.equal(m.mask, np.array(1, np.int32)), to="int32"), [1], keepdims=0)

@@ -1,4 +1,4 @@
-"""Norms over the last axes that are one node, whichever it is."""
+"""Norms over the last axes that are one node, for any of their ops."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ class NormAttributes(Captures):
 
 
 def any_norm(g: Graph, m: NormAttributes, x: Tensor) -> Tensor:
-    """x behind a norm, as patterns look for it."""
+    """Match x after any of these norms."""
     ops = g.layer_normalization, g.simplified_layer_normalization, g.rms_normalization
     return g.any_of(ops[0](x, m.scale, m.bias, **m.settings), *(norm(x, m.scale, **m.settings) for norm in ops))
 
 
 def matched_norm(match: Match) -> str:
-    """The one norm that a match has."""
+    """Return the op of the norm in a match.  Refuse a match with different norms."""
     ops = {node.op for node in match.nodes if node.op in NORMS}
-    require(len(ops) == 1, "there are norms of two kinds")
+    require(len(ops) == 1, "the match contains norms of two kinds")
     return ops.pop()

@@ -1,4 +1,4 @@
-"""What the rules of a residual and the norm behind it have in common."""
+"""Code that the rules of a residual and the norm after it share."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from .._common.floats import half_to_float32
 
 
 class Summed(Captures):
-    """Two tensors and a bias that are added up, and the settings of the norm of their sum: RMSNorm has no beta."""
+    """Two tensors and a bias that are added, and the attributes of the norm of their sum.  RMSNorm has no beta."""
 
     x: Tensor
     skip: Tensor
@@ -18,7 +18,7 @@ class Summed(Captures):
 
 
 class Residual(Summed):
-    """The same before it is fused into one node."""
+    """The same before fusion."""
 
     bias: Constant | Any = None
     gamma: Constant
@@ -31,20 +31,20 @@ def any_residual(g: Graph, m: Residual) -> Tensor:
 
 
 def residual_sum(g: Graph, m: Summed) -> Tensor:
-    """x + skip + bias, in which the bias may be left out: in the kernel's order, as the first two may cancel.
+    """x + skip + bias, with an optional bias, in the order of the kernel, because x and skip may cancel.
 
-    Half precision is added in float32, as the kernel does, and stays so for the norm.
+    Half precision is added in float32, as in the kernel, and stays float32 for the norm.
     """
     return g.add(*(half_to_float32(g, part) for part in (m.x, m.skip, m.bias) if part is not None))
 
 
 def fits_skip_norm_kernel(m: Residual) -> None:
-    """What ONNX Runtime's kernel takes: two or three axes, of equal sizes, and vectors over the last."""
-    require(m.x.shape is not None and m.skip.shape is not None, "the shapes of both summands must be known")
-    require(m.x.shape == m.skip.shape, "both summands must be known to have the same shape")
-    require(m.x.rank in (2, 3), "the summands must have two or three axes")
-    require(m.epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
+    """Require inputs that the kernel of ONNX Runtime supports: equal shapes of two or three axes, and vectors."""
+    require(m.x.shape is not None and m.skip.shape is not None, "the shapes of both inputs of the Add must be known")
+    require(m.x.shape == m.skip.shape, "both inputs of the Add must have the same known shape")
+    require(m.x.rank in (2, 3), "the inputs of the Add must have two or three axes")
+    require(m.epsilon >= 0, "the kernel of ONNX Runtime does not support a negative epsilon")
     for vector in (m.gamma, m.beta, m.bias):
         if vector is not None:
-            require(vector.dtype == m.x.dtype, "scale and bias must have the dtype of the summands")
+            require(vector.dtype == m.x.dtype, "scale and bias must have the dtype of the inputs of the Add")
             require(vector.shape == m.x.shape[-1:], "scale and bias must be vectors over the last axis")

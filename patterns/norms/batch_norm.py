@@ -1,4 +1,4 @@
-"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) as it is at inference: with a fixed mean and variance."""
+"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) at inference, with a fixed mean and variance."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ._per_channel import as_channel_vector
 
 
 def by_deviation(g: Graph, x: Tensor, mean: Constant, deviation: Constant, scale: Constant, bias: Constant) -> Tensor:
-    """(x − mean) / deviation · scale + bias: the root of constants is a constant."""
+    """(x − mean) / deviation · scale + bias.  The root of a constant is a constant."""
     return g.add(g.mul(g.div(g.sub(x, mean), deviation), scale), bias)
 
 
@@ -20,7 +20,7 @@ def one_node(
 
 
 def at_inference(match: Match) -> None:
-    """Below opset 14 further outputs, of statistics, mean training; below 7 is_test says so (ONNX spec)."""
+    """Refuse training mode: below opset 14 further outputs mean training; below opset 7 is_test decides (ONNX spec)."""
     norms = [node for node in match.nodes if node.op == "BatchNormalization"]
     require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
     require(not norms or (match.scope.opset or 0) > 6, "below opset 7 the normalisation may be in training mode")
@@ -37,23 +37,23 @@ def batch_norm(
 ) -> Tensor:
     """Fuse a batch normalisation with fixed statistics into one BatchNormalization node.
 
-    What: (x − mean) / deviation · scale + bias for each channel, the deviation being √(variance + ε) as the exporter
-    or the graph has it: its square becomes the variance, and ε is 0.  A mere x · a + b is no batch normalisation.
-    Numerics: rounding only; a double stays as it is, since ONNX Runtime's kernel has float32 in it.
+    What: (x − mean) / deviation · scale + bias for each channel.  The deviation is √(variance + ε), which the exporter
+    or the graph has computed: its square becomes the variance, and ε becomes 0.  Plain x · a + b does not match.
+    Numerics: rounding only.  The rule refuses float64, because the kernel of ONNX Runtime computes partly in float32.
     """
-    require(x.dtype != "float64", "ONNX Runtime's kernel is too coarse for a double")
+    require(x.dtype != "float64", "the kernel of ONNX Runtime is too coarse for float64")
     spreads = as_channel_vector(x, deviation, 1)
     require(bool(np.all(spreads > 0)), "a standard deviation must be positive")
     with np.errstate(over="ignore", under="ignore"):
         variance = spreads * spreads
-    require(bool(np.all(np.isfinite(variance) & (variance > 0))), "the variance does not fit its dtype")
+    require(bool(np.all(np.isfinite(variance) & (variance > 0))), "the variance is outside the range of its dtype")
     scales, biases, means = as_channel_vector(x, scale, 1), as_channel_vector(x, bias, 0), as_channel_vector(x, mean, 0)
     return g.batch_normalization(x, scales, biases, means, variance, epsilon=0.0, outputs=1)[0]
 
 
 @batch_norm.on("decomposed")
 def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
-    # Half precision is computed in float32, as ONNX Runtime's kernel does: differences and quotients may overflow.
+    # Half precision is computed in float32, as in the kernel of ONNX Runtime: differences and quotients may overflow.
     require(x.rank is not None, "the rank of the input is unknown")
     shape = (-1, *[1] * (x.rank - 2))
     scale, bias, mean, variance = (g.reshape(half_to_float32(g, one), shape) for one in (scale, bias, mean, variance))

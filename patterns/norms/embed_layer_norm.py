@@ -1,4 +1,4 @@
-"""The embeddings of a transformer: rows of tables added up, and the layer normalisation behind them."""
+"""The embeddings of a transformer: a sum of table rows, and the layer normalisation after it."""
 
 from typing import Any
 
@@ -8,35 +8,35 @@ from ._fused_embed_layer_norm import Looked, in_parts, node, node_alone, node_wi
 
 
 def rows(g: Graph, table: Tensor, ids: Tensor) -> Tensor:
-    """The rows of a table that ids name."""
+    """The rows of a table that ids select."""
     return g.gather(table, ids, axis=0)
 
 
 def some(g: Graph, m: Embedding, x: Tensor) -> list[Tensor]:
-    """The first of a tensor along an axis, as many as a number says."""
+    """The first elements of a tensor along an axis, as many as a count gives."""
     return [g.slice(x, [0], m.count, m.axis, [1]), g.slice(x, [0], m.count, m.axis)]
 
 
 def normalised(g: Graph, m: Embedding, first: Tensor, second: Tensor, third: Tensor) -> tuple[Tensor, Tensor]:
-    """LayerNorm of a sum of two or three, and the sum."""
+    """LayerNorm of a sum of two or three tensors, and the sum."""
     total = g.any_of(g.add(first, second, third), g.add(first, second))
     return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
 
 
 def by_ids_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
-    """As by_ids, and the sum, which the next layer adds to."""
+    """The same as by_ids, with the sum, which the next layer adds to."""
     return normalised(
         g, m, rows(g, m.one, m.one_ids), second=rows(g, m.two, m.two_ids), third=rows(g, m.three, m.three_ids)
     )
 
 
 def by_ids(g: Graph, m: Embedding) -> Tensor:
-    """LayerNorm of rows of two or three tables, added up."""
+    """LayerNorm of the sum of rows of two or three tables."""
     return by_ids_with_sum(g, m)[0]
 
 
 def by_count_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
-    """As by_count, and the sum, which the next layer adds to."""
+    """The same as by_count, with the sum, which the next layer adds to."""
     made = g.range(0, m.count, 1)
     places = g.any_of(*some(g, m, m.counted), made, g.unsqueeze(made, [0]))
     position = g.any_of(rows(g, m.two, g.shared(places)), m.fixed, *some(g, m, m.fixed))
@@ -45,7 +45,7 @@ def by_count_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
 
 
 def by_count(g: Graph, m: Embedding) -> Tensor:
-    """The same, the rows of one table in their order: as many as there are ids, which may be counted off the others."""
+    """The same with the rows of one table in order: as many as there are ids, a number that may come from other ids."""
     return by_count_with_sum(g, m)[0]
 
 
@@ -58,14 +58,14 @@ def by_count(g: Graph, m: Embedding) -> Tensor:
 def embed_layer_norm(g: Graph, m: Embedding) -> object:
     """Fuse the embeddings of a transformer into com.microsoft::EmbedLayerNormalization.
 
-    What: LayerNorm(words[ids] + positions[places] + types[type ids]), where the types may be left out, and the sum
-    itself where something else reads it too.  The normalisation is one node, as the rule layer_norm makes it.
-    Numerics: rounding only; ONNX Runtime adds up a row one element after the other.  An id below zero, which Gather
-    counts from the end of the table, is an error.
-
-    On a CPU (ONNX Runtime 1.31, one thread, 128 ids, rows of 768 numbers) the op takes 152 µs; the nodes it replaces
-    take 490 µs as ONNX Runtime fuses them itself on loading, and 115 µs after the rule residual_sum, which therefore
-    goes before in the group `transformers` (8 × 128 ids: 1465, 970 and 952 µs).
+    What: LayerNorm(words[ids] + positions[places] + types[type ids]).  The types are optional.  The sum may have other
+    consumers.  The normalisation must already be one node, which the rule layer_norm produces.
+    Numerics: rounding only.  ONNX Runtime sums each row one element after the other.  A negative id is an error,
+    although Gather counts it from the end of the table.
+    Speed: on a CPU (ONNX Runtime 1.31, one thread, 128 ids, rows of 768 numbers) the op takes 152 µs.  The nodes that
+    it replaces take 490 µs with the fusion that ONNX Runtime applies on loading, and 115 µs after the rule
+    residual_sum.  Therefore residual_sum runs first in the group `transformers`.  For 8 × 128 ids the times are 1465,
+    970 and 952 µs.
     """
     (word, *kind), (table, places) = tables_and_positions(m)
     segments, types = (as_ids(g, kind[0][1]), kind[0][0]) if kind else (None, None)

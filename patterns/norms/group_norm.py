@@ -26,14 +26,14 @@ from ._group_norm import (
 def group_norm(g: Graph, m: GroupNorm) -> Tensor:
     """Fuse a group normalisation into one GroupNormalization node, or com.microsoft::GroupNorm for GPUs.
 
-    What: each group of channels less its mean, over √(its variance + ε), then · scale + bias for each channel.  It
-    needs opset 21: before, GroupNormalization had one scale for a group.  For ONNX Runtime it becomes
-    com.microsoft::GroupNorm, which wants channels last, an even number of them in a group, and a GPU: on a CPU there is
-    no kernel for either node, and the body that stands in for GroupNormalization is slower than what is there and loses
-    digits, so nothing is written.
-    Numerics: rounding only; half precision is computed in float32.  ONNX Runtime's kernel for CUDA takes the variance
-    as mean(x²) − mean(x)², so that it has few digits where the mean of a group is large beside its deviation.
-    TensorRT: the node is one normalization layer, which its release notes (8.6) ask for in mixed precision.
+    What: (x − mean) / √(variance + ε) with the mean and variance of each group of channels, then · scale + bias for
+    each channel.  The standard node needs opset 21, because earlier versions have one scale for each group.  For ONNX
+    Runtime the rule writes com.microsoft::GroupNorm, which needs channels last, an even number of channels in a group,
+    and a GPU.  On a CPU neither node has a kernel.  ONNX Runtime replaces GroupNormalization by its function body
+    there, which is slower than the original nodes and loses digits.  So the rule writes nothing for a CPU.
+    Numerics: rounding only.  Half precision is computed in float32.  The CUDA kernel of ONNX Runtime computes the
+    variance as mean(x²) − mean(x)², so it loses digits if the mean of a group is large compared with its deviation.
+    TensorRT: the node is one normalization layer.  The release notes (8.6) recommend it for mixed precision.
     """
     return g.group_normalization(m.x, *m.vectors(), num_groups=m.number, epsilon=m.epsilon)
 
@@ -45,7 +45,7 @@ def _(g: Graph, m: GroupNorm) -> Tensor:
 
 @group_norm.on("decomposed")
 def decomposed(g: Graph, m: GroupNorm, act: int = 0) -> Tensor:
-    """Reshape, the moments of each group, Reshape, Mul and Add; all of half precision in float32."""
+    """Reshape, the moments of each group, Reshape, Mul and Add.  Half precision is computed entirely in float32."""
     x, sizes = m.x, m.x.shape
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
     size = prod(sizes[1:]) // m.number if all(isinstance(item, int) for item in sizes[1:]) else -1

@@ -1,11 +1,11 @@
-"""Group normalisation as ONNX Runtime's own node, for targets without it."""
+"""Group normalisation as the op of ONNX Runtime, for targets that do not have it."""
 
 from surgeon import Captures, Graph, Tensor, require, rule
 from .._common.floats import half_to_float32
 
 
 class GroupNormNode(Captures):
-    """What one node normalises, and how.  activation: 1 for a SiLU behind it."""
+    """The inputs and attributes of one node. activation: 1 for a SiLU after it."""
 
     x: Tensor
     scale: Tensor
@@ -31,12 +31,12 @@ def node(g: Graph, m: GroupNormNode) -> Tensor:
 def group_norm_node(g: Graph, m: GroupNormNode) -> Tensor:
     """Write com.microsoft::GroupNorm as Reshape, the moments of each group, Reshape, Mul and Add, and a SiLU.
 
-    What: the node that group_norm and group_norm_silu write for GPUs, where the target does not run it; channels may be
+    What: the node that group_norm and group_norm_silu write for GPUs, if the target cannot run it.  Channels may be
     last.
-    Numerics: rounding only; half precision is computed in float32.
+    Numerics: rounding only.  Half precision is computed in float32.
     """
     require(m.x.rank == 4 and m.x.dtype is not None, "the rank or the dtype of the input is unknown")
-    require(m.activation in (0, 1), "nothing else has its activation")
+    require(m.activation in (0, 1), "expected activation 0 or 1")
     x = g.transpose(m.x, perm=[0, 3, 1, 2]) if m.channels_last else m.x
     groups = g.reshape(half_to_float32(g, x), [0, m.groups, -1])
     centred = g.centred(groups, (-1,))

@@ -1,4 +1,4 @@
-"""Group normalisation as TensorRT's plugin."""
+"""Group normalisation as a TensorRT plugin."""
 
 from typing import Any
 
@@ -16,15 +16,17 @@ VERSION: dict[str, Any] = {"plugin_version": "1", "plugin_namespace": ""}
     dtypes="float32",
 )
 def group_norm_plugin(g: Graph, m: GroupNorm) -> Any:
-    """Fuse a group normalisation into TensorRT's plugin GroupNormalizationPlugin.
+    """Fuse a group normalisation into the TensorRT plugin GroupNormalizationPlugin.
 
-    What: that of group_norm, of four axes and in float32, which is all that the plugin takes; also the standard's node.
+    What: a group normalisation as in group_norm, or the standard node, with four axes and in float32.  The plugin
+    supports nothing else.
     Numerics: rounding only.
-    TensorRT: use it where an engine is built by a TensorRT older than 8.6, or the model's opset has to stay below 21.
-    Else group_norm writes the standard's node, one layer of TensorRT's own, which NVIDIA recommends: the plugin is
-    deprecated since 10.12, and TensorRT-RTX has it not.  Named before the group `tensorrt`, which leaves nothing to it.
+    TensorRT: use it for engines that TensorRT before 8.6 builds, or for a model whose opset must stay below 21.
+    Otherwise use group_norm: it writes the standard node, which is one native layer of TensorRT and which NVIDIA
+    recommends.  The plugin is deprecated since 10.12, and TensorRT-RTX does not have it.  Name this rule before the
+    group `tensorrt`, because that group leaves no group normalisation to match.
     """
-    require(m.x.rank == 4, "the plugin takes four axes")
-    require(m.groups is not None or g.opset >= 21, "before opset 21 the node has one scale for a group")
+    require(m.x.rank == 4, "the plugin needs four axes")
+    require(m.groups is not None or g.opset >= 21, "before opset 21 the node has one scale for each group")
     settings: dict[str, Any] = {"eps": m.epsilon, "num_groups": m.number}
     return g.op("trt.plugins::GroupNormalizationPlugin", m.x, *m.vectors(), **settings, **VERSION)

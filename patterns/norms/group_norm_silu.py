@@ -1,4 +1,4 @@
-"""A group normalisation and the SiLU behind it, as diffusion models have them."""
+"""A group normalisation followed by a SiLU, as in diffusion models."""
 
 from surgeon import Graph, Tensor, rule
 from .._common.axes import has_explicit_axes
@@ -16,13 +16,13 @@ from .group_norm import decomposed
 
 
 def of_parts(g: Graph, m: GroupNorm) -> Tensor:
-    """y · σ(y) behind a group normalisation in parts."""
+    """y · σ(y) after a decomposed group normalisation."""
     y = g.any_of(instance_norm_form(g, m), mean_variance_form(g, m))
     return g.mul(y, g.sigmoid(y))
 
 
 def of_a_node(g: Graph, m: GroupNorm) -> Tensor:
-    """A SiLU, also as one node, behind GroupNormalization, or com.microsoft::GroupNorm as group_norm writes it."""
+    """A SiLU, possibly one node, after GroupNormalization or com.microsoft::GroupNorm as group_norm writes it."""
     y = g.any_of(onnx_group_norm(g, m), ort_group_norm(g, m))
     return g.any_of(g.mul(y, g.sigmoid(y)), g.ms_quick_gelu(y, alpha=1.0), g.swish(y, alpha=1.0))
 
@@ -34,9 +34,9 @@ def one_node(g: Graph, m: GroupNorm) -> Tensor:
 
 @rule(patterns=[of_parts, of_a_node], conditions=[has_explicit_axes, is_valid_grouping], form_patterns=[one_node])
 def group_norm_silu(g: Graph, m: GroupNorm) -> Tensor:
-    """Fuse a group normalisation and the SiLU behind it into one com.microsoft::GroupNorm for GPUs.
+    """Fuse a group normalisation and the SiLU after it into one com.microsoft::GroupNorm for GPUs.
 
-    What: y · σ(y), y being the group normalisation of x as the rule group_norm finds it, or as one node already.
+    What: y · σ(y). y is a group normalisation that the rule group_norm matches, or one node.
     Numerics: as group_norm.
     """
     return emit_ort_group_norm(g, m, act=1)

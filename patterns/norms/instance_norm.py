@@ -12,7 +12,7 @@ from ._per_channel import as_channel_vector, normalised, require_spatial, scaled
 
 
 class InstanceNorm(Captures):
-    """What is normalised over axes behind the channels, or by a node, and a scale and a bias."""
+    """The input of a normalisation over the axes after the channels, or of a node, and a scale and a bias."""
 
     x: Tensor
     epsilon: float
@@ -22,17 +22,17 @@ class InstanceNorm(Captures):
 
 
 def by_moments(g: Graph, m: InstanceNorm) -> Tensor:
-    """(x − mean) / √(variance + ε) over the axes behind the channels, · scale + bias."""
+    """(x − mean) / √(variance + ε) over the axes after the channels, · scale + bias."""
     return scaled_and_shifted(g, normalised(g, m.x, m.axes, m.epsilon), m.scale, m.bias)
 
 
 def is_all(constant: Constant, number: float) -> None:
-    """The node's own scale, or bias, does nothing."""
-    require(bool(np.all(constant.values == number)), "the node has a scale and a bias of its own")
+    """Require a scale or bias of the node that has no effect."""
+    require(bool(np.all(constant.values == number)), "the node must have scale one and bias zero")
 
 
 def with_scale_behind(g: Graph, m: InstanceNorm) -> Tensor:
-    """InstanceNormalization with scale one and bias zero, and another scale and bias behind it."""
+    """InstanceNormalization with scale one and bias zero, followed by another scale and bias."""
     ones, zeros = (g.such_that(g.any_tensor(), is_all, number) for number in (1.0, 0.0))
     return g.add(g.mul(g.instance_normalization(m.x, ones, zeros, epsilon=m.epsilon), m.scale), m.bias)
 
@@ -43,19 +43,23 @@ def one_node(g: Graph, m: InstanceNorm) -> Tensor:
 
 
 def are_several(m: InstanceNorm) -> None:
-    """Of a single number the result is the bias, to which ONNX Runtime's kernel adds what x loses when it is scaled."""
+    """Refuse channels of one number: the result is the bias, but the kernel of ONNX Runtime adds a rounding error."""
     require(m.x.shape is not None, "the rank of x is unknown")
     fixed = prod(size for size in m.x.shape[2:] if isinstance(size, int))
-    require(fixed > 1, "of a single number ONNX Runtime's kernel loses digits, so one size must be fixed at 2 or more")
+    require(
+        fixed > 1,
+        "one size after the channels must be fixed at 2 or more: for one number the kernel of ONNX Runtime "
+        "loses digits",
+    )
 
 
 def are_spatial(m: InstanceNorm) -> None:
-    """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
+    """Refuse a normalisation over only the last axis without a scale for each channel: it is a layer normalisation."""
     if m.axes is not None:
         require_spatial(m.x, m.axes)
         factors = (item.shape or () for item in (m.scale, m.bias) if item is not None)
         has_scale = any(size != 1 for shape in factors for size in shape[:-1])
-        require(m.x.rank > 3 or has_scale, "over the last axis alone it is a layer normalisation")
+        require(m.x.rank > 3 or has_scale, "over only the last axis it is a layer normalisation")
 
 
 @rule(
@@ -67,10 +71,11 @@ def are_spatial(m: InstanceNorm) -> None:
 def instance_norm(g: Graph, m: InstanceNorm) -> Tensor:
     """Fuse an instance normalisation into one InstanceNormalization node.
 
-    What: each channel of each image less its mean, over √(its variance + ε), then · scale + bias for each channel; a
-    scale and a bias behind a node that has none move into it.
-    Numerics: rounding only; but ONNX Runtime multiplies x before it takes the mean off, which for a single number (one
-    pixel, where the result is the bias) loses digits, so a size behind the channels must be fixed and larger than 1.
+    What: (x − mean) / √(variance + ε) with the mean and variance of each channel of each image, then · scale + bias for
+    each channel.  If the graph has an InstanceNormalization with scale one and bias zero, the scale and bias after it
+    move into it.
+    Numerics: rounding only.  ONNX Runtime multiplies x before it subtracts the mean.  This loses digits if a channel
+    has only one pixel, whose result is the bias.  So a size after the channels must be fixed and larger than 1.
     TensorRT: the node is one normalization layer.
     """
     x = rescaled_for_epsilon(g, m.x, m.epsilon)
@@ -83,7 +88,7 @@ def instance_norm(g: Graph, m: InstanceNorm) -> Tensor:
 def _(g: Graph, m: InstanceNorm) -> Tensor:
     x = m.x
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
-    require(x.dtype != "float64", "ONNX Runtime has no kernel for a double to hold it against")
+    require(x.dtype != "float64", "ONNX Runtime has no float64 kernel to compare the result with")
     axes, shape = tuple(range(2, x.rank)), (-1, *[1] * (x.rank - 2))
     wide = g.cast(x, to="float32") if x.dtype in ("float16", "bfloat16") else x
     centred = g.centred(wide, axes)

@@ -1,14 +1,14 @@
-"""Instance normalisation as TensorRT's plugin, with the activation behind it."""
+"""Instance normalisation as a TensorRT plugin, with the activation after it."""
 
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
-VERSION: dict[str, Any] = {"plugin_version": "3", "plugin_namespace": ""}  # 3: of TensorRT 10.2 and newer
+VERSION: dict[str, Any] = {"plugin_version": "3", "plugin_namespace": ""}  # version 3 is in TensorRT 10.2 and newer
 
 
 class InstanceNormPlugin(Captures):
-    """What is normalised, its scale and bias, and the slope of a LeakyRelu behind it, 0 of a Relu."""
+    """The input, scale and bias, and the slope of a LeakyRelu after it, or 0 for a Relu."""
 
     x: Tensor
     scale: Constant
@@ -23,13 +23,13 @@ def normalised(g: Graph, m: InstanceNormPlugin) -> Tensor:
 
 
 def active(g: Graph, m: InstanceNormPlugin) -> Tensor:
-    """Relu or LeakyRelu of it."""
+    """Relu or LeakyRelu after it."""
     return g.any_of(g.relu(normalised(g, m)), g.leaky_relu(normalised(g, m), alpha=m.slope))
 
 
 def written(g: Graph, m: InstanceNormPlugin, **activation: Any) -> Any:
-    """The plugin's node."""
-    require(m.x.rank in (4, 5), "the plugin takes four or five axes")
+    """The node of the plugin."""
+    require(m.x.rank in (4, 5), "the plugin needs four or five axes")
     numbers = {name: [float(one) for one in values.values] for name, values in (("scales", m.scale), ("bias", m.bias))}
     settings = {"epsilon": m.epsilon, **numbers, **activation}
     return g.op("trt.plugins::InstanceNormalization_TRT", m.x, **settings, **VERSION)
@@ -37,9 +37,9 @@ def written(g: Graph, m: InstanceNormPlugin, **activation: Any) -> Any:
 
 @rule(patterns=[active], target="tensorrt", dtypes=("float32", "float16"))
 def instance_norm_activation_plugin(g: Graph, m: InstanceNormPlugin) -> Any:
-    """Fuse an instance normalisation and the Relu or LeakyRelu behind it into TensorRT's InstanceNormalization_TRT.
+    """Fuse an InstanceNormalization and the Relu or LeakyRelu after it into TensorRT's InstanceNormalization_TRT.
 
-    What: an InstanceNormalization of four or five axes, its scale and bias constants, and the activation.
+    What: an InstanceNormalization of four or five axes with constant scale and bias, and the activation.
     Numerics: rounding only.
     TensorRT: as instance_norm_plugin.
     """
@@ -48,13 +48,13 @@ def instance_norm_activation_plugin(g: Graph, m: InstanceNormPlugin) -> Any:
 
 @rule(patterns=[normalised], target="tensorrt", dtypes=("float32", "float16"))
 def instance_norm_plugin(g: Graph, m: InstanceNormPlugin) -> Any:
-    """Write an InstanceNormalization as TensorRT's plugin InstanceNormalization_TRT.
+    """Write an InstanceNormalization as the TensorRT plugin InstanceNormalization_TRT.
 
-    What: an InstanceNormalization of four or five axes, its scale and bias constants; instance_norm makes one of its
-    parts.
+    What: an InstanceNormalization of four or five axes with constant scale and bias.  For a decomposed one, run the
+    rule instance_norm first.
     Numerics: rounding only.
-    TensorRT: use it for volumes in int8 or channels last (5 axes), for which the plugin has kernels, and where the
-    activation is to be one with the norm.  Else the standard's node is one layer of TensorRT's own.  Version 3 of the
-    plugin came with 10.2; TensorRT-RTX has it not.  Named behind the group `tensorrt`.
+    TensorRT: use it for volumes (5 axes) in int8 or with channels last, for which the plugin has kernels, and to fuse
+    the activation into the norm.  Otherwise the standard node is one native layer of TensorRT.  Version 3 of the plugin
+    needs TensorRT 10.2, and TensorRT-RTX does not have the plugin.  Name this rule after the group `tensorrt`.
     """
     return written(g, m, relu=0, alpha=0.0)

@@ -9,7 +9,7 @@ from .._common.floats import half_to_float32, narrowed, rescaled_for_epsilon
 
 
 class LayerNorm(Captures):
-    """What is normalised over which axes, or from which axis on, and what it is scaled and shifted by."""
+    """The input, the axes or the first axis of the normalisation, and the scale and bias."""
 
     x: Tensor
     axes: list[int] | Any = None
@@ -20,7 +20,7 @@ class LayerNorm(Captures):
 
 
 def normalised(g: Graph, m: LayerNorm, axes: list[int], *factors: Tensor) -> Tensor:
-    """(x − mean) / √(variance + ε), perhaps in a wider dtype; some exporters lose an ε of 1e-12."""
+    """(x − mean) / √(variance + ε), optionally in a wider dtype.  Some exporters lose an ε of 1e-12."""
     variance = g.variance_over(m.x, axes)
     centred = g.maybe_wider(g.centred(g.maybe_wider(m.x), axes))
     return g.over_root(g.mul(centred, *factors) if factors else centred, g.optional(g.add(variance, m.epsilon)))
@@ -32,7 +32,7 @@ def scaled_and_shifted(g: Graph, m: LayerNorm) -> Tensor:
 
 
 def scaled(g: Graph, m: LayerNorm) -> Tensor:
-    """(x − mean) / √(variance + ε) · scale, scaled before or after it is divided."""
+    """(x − mean) / √(variance + ε) · scale.  The scale may be applied before the division."""
     return g.any_of(g.mul(g.maybe_narrower(normalised(g, m, m.axes)), m.scale), normalised(g, m, m.axes, m.scale))
 
 
@@ -42,7 +42,7 @@ def plain(g: Graph, m: LayerNorm) -> Tensor:
 
 
 def of_centred(g: Graph, m: LayerNorm) -> Tensor:
-    """The RMSNormalization of x − mean, as torch's dynamo exporter writes some of them from opset 23."""
+    """The RMSNormalization of x − mean, which the dynamo exporter of torch sometimes writes from opset 23 on."""
     normal = g.rms_normalization(g.centred(m.x, m.axes), m.scale, axis=m.axis, epsilon=m.epsilon)
     return g.optional(g.add(normal, m.bias))
 
@@ -61,15 +61,16 @@ def one_node(g: Graph, m: LayerNorm) -> Tensor:
 def layer_norm(g: Graph, m: LayerNorm) -> Tensor:
     """Fuse a layer normalisation into one LayerNormalization node.
 
-    What: (x − mean) / √(variance + ε) · scale + bias over the last axes, in the dtype of x or in a wider one.  Without
-    a scale it gets ones.  Below opset 17 it is ONNX Runtime's own op of that name, in the default domain.
-    Numerics: rounding only; half precision is computed in float32.
-    TensorRT: the node is one normalization layer.  Its release notes (8.6) ask for the function ops of opset 17 and 18,
-    above all in mixed precision: they keep more digits than the primitives.
+    What: (x − mean) / √(variance + ε) · scale + bias over the last axes, in the dtype of x or in a wider one.  A
+    missing scale becomes a constant of ones.  Below opset 17 the node is the ONNX Runtime op of that name in the
+    default domain.
+    Numerics: rounding only.  Half precision is computed in float32.
+    TensorRT: the node is one normalization layer.  The release notes (8.6) recommend the function ops of opset 17 and
+    18, especially in mixed precision, because they keep more digits than the primitives.
     """
     first = require_trailing_axes(m.x, m.axes)
     same = m.axis is None or trailing_axes(m.x, m.axis)[0] == first
-    require(same, "mean and mean of squares must be over the same axes")
+    require(same, "the mean and the mean of squares must be over the same axes")
     scale, bias = (as_norm_scale(m.x, first, factor) for factor in (m.scale, m.bias))
     rescaled = rescaled_for_epsilon(g, m.x, m.epsilon)
     return g.layer_normalization(rescaled, scale_or_ones(m.x, scale, first), bias, axis=first, epsilon=m.epsilon)
@@ -77,7 +78,7 @@ def layer_norm(g: Graph, m: LayerNorm) -> Tensor:
 
 @layer_norm.on("decomposed")
 def _(g: Graph, m: LayerNorm) -> Tensor:
-    require(m.axis is not None, "it is in parts already")
+    require(m.axis is not None, "it is already decomposed")
     axes = trailing_axes(m.x, m.axis, m.scale, m.bias)
     require(m.x.dtype is not None, "the dtype of the input is unknown")
     return decompose_layer_norm(g, m.x, m.scale, bias=m.bias, axes=axes, epsilon=m.epsilon)
@@ -86,12 +87,12 @@ def _(g: Graph, m: LayerNorm) -> Tensor:
 def decompose_layer_norm(
     g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float
 ) -> Tensor:
-    """The normalisation from primitives; of half precision in float32, scale and bias too, as ONNX Runtime has it."""
+    """Decompose the normalisation into primitives.  Half precision is computed in float32, scale and bias too."""
     return narrowed(g, of_wide(g, half_to_float32(g, x), scale, bias=bias, axes=axes, epsilon=epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The same for an input that is not half precision; scale and bias may be."""
+    """Decompose it for an input that is not half precision.  Scale and bias may be half precision."""
     centred = g.centred(x, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
     scaled_ = g.mul(normal, half_to_float32(g, scale))

@@ -1,4 +1,4 @@
-"""A residual before a normalisation, as ONNX Runtime's CPU runs it fastest; it was measured only for float32."""
+"""A residual before a normalisation, in the form that ONNX Runtime runs fastest on a CPU (measured for float32)."""
 
 from surgeon import Graph, Tensor, rule
 from . import skip_layer_norm, skip_rms_norm
@@ -9,9 +9,10 @@ from ._residual import Residual
 def residual_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """Write the residual before a layer normalisation as Sum, so that ONNX Runtime does not fuse the two on a CPU.
 
-    What: LayerNormalization(Sum(x, skip, bias)).  On loading a model ONNX Runtime makes SkipLayerNormalization of an
-    Add before a LayerNormalization, whose kernel for the CPU takes eight times as long as the two nodes (1.31, 128 rows
-    of 768 numbers: 431 µs and 55 µs); of a Sum it does not.  For other execution providers there is skip_layer_norm.
+    What: LayerNormalization(Sum(x, skip, bias)).  On loading a model, ONNX Runtime fuses an Add before a
+    LayerNormalization into SkipLayerNormalization.  Its CPU kernel takes eight times as long as the two nodes (1.31,
+    128 rows of 768 numbers: 431 µs and 55 µs).  ONNX Runtime does not fuse a Sum.  For other execution providers, use
+    skip_layer_norm.
     Numerics: rounding only.
     """
     total = g.sum(m.x, m.skip) if m.bias is None else g.sum(m.x, m.skip, m.bias)
@@ -20,11 +21,11 @@ def residual_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
 
 @rule(patterns=[skip_rms_norm.with_sum], dtypes="float32", ep="cpu", form_patterns=[])
 def residual_rms_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
-    """Write the residual before an RMSNorm as Sum, which on a CPU is faster than the two in one node.
+    """Write the residual before an RMSNorm as Sum.  On a CPU this is faster than one fused node.
 
-    What: SimplifiedLayerNormalization(Sum(x, skip, bias)), or RMSNormalization where that stands there.  The kernel of
-    SkipSimplifiedLayerNormalization for the CPU takes twice as long (ONNX Runtime 1.31, 128 rows of 768 numbers: 71 µs
-    and 37 µs).  For other execution providers there is skip_rms_norm.
+    What: SimplifiedLayerNormalization(Sum(x, skip, bias)), or RMSNormalization if the graph has that op.  The CPU
+    kernel of SkipSimplifiedLayerNormalization takes twice as long (ONNX Runtime 1.31, 128 rows of 768 numbers: 71 µs
+    and 37 µs).  For other execution providers, use skip_rms_norm.
     Numerics: rounding only.
     """
     total = g.sum(m.x, m.skip) if m.bias is None else g.sum(m.x, m.skip, m.bias)

@@ -9,7 +9,7 @@ from .._common.floats import half_to_float32, narrowed, rescaled_for_epsilon
 
 
 class RmsNorm(Captures):
-    """What is normalised over which axes, or from which axis on, and what it is scaled by."""
+    """The input, the axes or the first axis of the normalisation, and the scale."""
 
     x: Tensor
     scale: Tensor | Any = None
@@ -19,7 +19,7 @@ class RmsNorm(Captures):
 
 
 def normalised(g: Graph, m: RmsNorm, *factors: Tensor) -> Tensor:
-    """x / √(mean(x²) + ε), perhaps in a wider dtype; without an ε also √n · x / √Σx²."""
+    """x / √(mean(x²) + ε), optionally in a wider dtype.  Without an ε also √n · x / √Σx²."""
     wide = g.maybe_wider(m.x)
     scaled_ = g.mul(wide, *factors) if factors else wide
     root = g.add(g.mean_of_squares(wide, m.axes), m.epsilon)
@@ -27,14 +27,14 @@ def normalised(g: Graph, m: RmsNorm, *factors: Tensor) -> Tensor:
 
 
 def sandwiched(g: Graph, m: RmsNorm) -> Tensor:
-    """x / √(mean(x²) + ε) · scale between two casts, where the one of the scale is folded into it."""
+    """x / √(mean(x²) + ε) · scale between two Casts.  The Cast of the scale is already folded."""
     wide = g.cast(m.x, to=1)
     normal = g.mul(g.over_root(wide, g.add(g.mean_of_squares(wide, m.axes), m.epsilon)), m.scale)
     return g.any_of(g.cast(normal, to=10), g.cast(normal, to=16))
 
 
 def scaled(g: Graph, m: RmsNorm) -> Tensor:
-    """x / √(mean(x²) + ε) · scale, scaled before or after a cast back, or before it is divided."""
+    """x / √(mean(x²) + ε) · scale.  The scale may be applied before or after a Cast back, or before the division."""
     normal = normalised(g, m)
     return g.any_of(
         g.mul(g.maybe_narrower(normal), m.scale),
@@ -54,12 +54,12 @@ def standard(g: Graph, m: RmsNorm) -> Tensor:
 
 
 def simplified(g: Graph, m: RmsNorm) -> Tensor:
-    """SimplifiedLayerNormalization, which ONNX Runtime has in the default domain."""
+    """SimplifiedLayerNormalization, which ONNX Runtime defines in the default domain."""
     return g.simplified_layer_normalization(m.x, m.scale, axis=m.axis, epsilon=m.epsilon)
 
 
 def _first_and_scale(m: RmsNorm) -> tuple[int, Tensor | Array]:
-    """The first axis, from the end, and the scale in the dtype of x: ones where there is none."""
+    """Return the first axis, counted from the end, and the scale in the dtype of x, or ones if the scale is missing."""
     first = require_trailing_axes(m.x, m.axes) if m.axes else m.axis
     return first, scale_or_ones(m.x, as_norm_scale(m.x, first, m.scale), first)
 
@@ -68,10 +68,11 @@ def _first_and_scale(m: RmsNorm) -> tuple[int, Tensor | Array]:
 def rms_norm(g: Graph, m: RmsNorm) -> Tensor:
     """Fuse a root mean square normalisation into SimplifiedLayerNormalization, or RMSNormalization from opset 23.
 
-    What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one, with the scale before or
-    after a cast back, as Llama and T5 have it; 1 + weight, as Gemma has it, is a scale too.  Without one it gets ones.
-    Numerics: rounding only; half precision is computed in float32.
-    TensorRT: it has no layer for it; its parser writes RMSNormalization in parts, in float32 between Casts.
+    What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one.  The scale is applied
+    before or after a Cast back, as in Llama and T5.  1 + weight, as in Gemma, also counts as a scale.  A missing scale
+    becomes a constant of ones.
+    Numerics: rounding only.  Half precision is computed in float32.
+    TensorRT: it has no layer for this op.  Its parser decomposes RMSNormalization, in float32 between Casts.
     """
     first, factor = _first_and_scale(m)
     return g.simplified_layer_normalization(
@@ -87,16 +88,16 @@ def _(g: Graph, m: RmsNorm) -> Tensor:
 
 @rms_norm.on("decomposed")
 def _(g: Graph, m: RmsNorm) -> Tensor:
-    require(m.axis is not None, "it is in parts already")
+    require(m.axis is not None, "it is already decomposed")
     require(m.x.dtype is not None, "the dtype of the input is unknown")
     return decompose_rms_norm(g, m.x, m.scale, axes=trailing_axes(m.x, m.axis, m.scale), epsilon=m.epsilon)
 
 
 def decompose_rms_norm(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
+    """Decompose the normalisation into primitives.  Half precision is computed in float32, the scale too."""
     return narrowed(g, of_wide(g, half_to_float32(g, x), scale, axes=axes, epsilon=epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The same for an input that is not half precision; the scale may be."""
+    """Decompose it for an input that is not half precision.  The scale may be half precision."""
     return g.mul(g.over_root(x, g.add(g.mean_of_squares(x, axes), epsilon)), half_to_float32(g, scale))

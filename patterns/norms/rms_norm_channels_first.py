@@ -1,4 +1,4 @@
-"""Root mean square normalisation over the channels of a picture (MobileNetV5)."""
+"""Root mean square normalisation over the channels of an image (MobileNetV5)."""
 
 from surgeon import Graph, Tensor, require, rule
 from .._common.axes import has_explicit_axes, negative_axes
@@ -10,9 +10,12 @@ from .rms_norm import RmsNorm, scaled
 def rms_norm_channels_first(g: Graph, m: RmsNorm) -> Tensor:
     """Fuse a root mean square normalisation over the channels into Transpose, SimplifiedLayerNormalization, Transpose.
 
-    What: x / √(mean(x²) + ε) · scale over axis 1, with a scale of shape [C, 1, …].  Without one it stays:
-    two transposes cost more than one node saves.
-    Numerics: rounding only; half precision is computed in float32.
+    What: x / √(mean(x²) + ε) · scale over axis 1.  The scale has the shape [C, 1, …].  Without a scale the rule does
+    not match, because two Transposes cost more than the fused node saves.
+    Numerics: rounding only.  Half precision is computed in float32.
     """
-    require(m.x.rank is None or negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    require(
+        m.x.rank is None or negative_axes(m.x, m.axes) == [1 - m.x.rank],
+        "the normalisation must be over only the channels",
+    )
     return with_channels_last(g, g.simplified_layer_normalization, m.x, factors=(m.scale,), epsilon=m.epsilon)

@@ -1,4 +1,4 @@
-"""RMS normalisation written with lengths: x over its Euclidean length, times the root of the number of elements."""
+"""RMS normalisation written with lengths: x divided by its Euclidean length, times the root of the row size."""
 
 from math import isclose, sqrt
 from typing import Any
@@ -9,18 +9,18 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from .._common.axes import Array, as_norm_scale, has_explicit_axes, require_trailing_axes
 from .l2_norm import MAX_FLOOR, is_expanded_like
 
-SHORT = "a row about as long as the floor, of 1e-12 in all, comes out up to a root of two shorter"
+SHORT = "a row about as long as the floor, 1e-12 in total, becomes shorter by up to a root of two"
 DIFFERS = {
     "denormals": SHORT,
     "extreme": SHORT,
-    "non_finite": "a row that holds an infinity gives what the runtime makes of infinity over infinity",
+    "non_finite": "a row with an infinity gives infinity over infinity, which each runtime computes differently",
 }
 
 
 class L2RmsNorm(Captures):
-    """What is normalised over which axes; inner: a number on its length, outer: one on the result, which is scaled.
+    """The input, the axes, a factor of its length (inner), a factor of the result (outer), and a scale.
 
-    floor: the least length; epsilon: what is added to the sum of the squares in its place.
+    floor: the least length. epsilon: the number that is added to the sum of squares instead.
     """
 
     x: Tensor
@@ -33,7 +33,7 @@ class L2RmsNorm(Captures):
 
 
 def over_length(g: Graph, m: L2RmsNorm) -> Tensor:
-    """x / max(‖x‖ · inner, floor), the length perhaps spread to the shape of x."""
+    """x / max(‖x‖ · inner, floor).  The length may be expanded to the shape of x."""
     length = g.length_over(m.x, m.axes)
     shifted = g.any_of(g.mul(length, m.inner), length)
     least = g.any_of(g.clip(shifted, m.floor), g.max(shifted, m.floor))
@@ -52,7 +52,7 @@ def plain(g: Graph, m: L2RmsNorm) -> Tensor:
 
 
 def rooted(g: Graph, m: L2RmsNorm) -> Tensor:
-    """x / √(Σx² + ε), perhaps times a number and a scale."""
+    """x / √(Σx² + ε), optionally times a number and a scale."""
     normal = g.over_root(m.x, g.add(g.sum_over(g.square(m.x), m.axes), m.epsilon))
     return g.any_of(g.mul(normal, m.outer, m.scale), g.mul(normal, m.outer), g.mul(normal, m.scale), normal)
 
@@ -61,9 +61,9 @@ def rooted(g: Graph, m: L2RmsNorm) -> Tensor:
 def rms_norm_from_l2(g: Graph, m: L2RmsNorm) -> Tensor:
     """Fuse x / max(‖x‖, floor) · √n · scale over the last axes into SimplifiedLayerNormalization.
 
-    What: a root mean square normalisation by torch's normalize, as x-transformers and vit-pytorch have it; n numbers
-    are in a row, and the floor is at most 1e-6.  What the numbers come to beside √n becomes part of the scale.
-    Numerics: rounding only, for rows that are longer than the floor, and for zeros.
+    What: a root mean square normalisation written with normalize of torch, as in x-transformers and vit-pytorch.  A row
+    has n numbers, and the floor is at most 1e-6.  If the constant factor is not √n, the rest becomes part of the scale.
+    Numerics: rounding only for rows that are longer than the floor, and for zeros.
     """
     return by_mean(g, m)
 
@@ -72,15 +72,15 @@ def rms_norm_from_l2(g: Graph, m: L2RmsNorm) -> Tensor:
 def rms_norm_from_sum(g: Graph, m: L2RmsNorm) -> Tensor:
     """Fuse x / √(Σx² + ε) over the last axes into SimplifiedLayerNormalization.
 
-    What: the normalisation of queries and keys in models of linear attention (Qwen3-Next, fla), perhaps scaled; n
-    numbers are in a row.  ε becomes ε / n, and 1 / √n part of the scale.
+    What: the normalisation of queries and keys in models with linear attention (Qwen3-Next, fla), with an optional
+    scale.  A row has n numbers.  ε becomes ε / n, and 1 / √n becomes part of the scale.
     Numerics: rounding only.
     """
     return by_mean(g, m)
 
 
 def by_mean(g: Graph, m: L2RmsNorm) -> Tensor:
-    """SimplifiedLayerNormalization, which divides by the root of the mean of squares."""
+    """Write SimplifiedLayerNormalization, which divides by the root of the mean of squares."""
     first = require_trailing_axes(m.x, m.axes)
     require(m.x.shape is not None and m.x.dtype is not None, "the shape or the dtype of the input is unknown")
     sizes = m.x.shape[first:]
@@ -93,16 +93,16 @@ def by_mean(g: Graph, m: L2RmsNorm) -> Tensor:
 
 
 def scale_and_epsilon(m: L2RmsNorm, count: int) -> tuple[float, float]:
-    """What the result is multiplied with beside a scale, and the ε, where a row has so many numbers."""
+    """Return the constant factor of the result and the ε, for rows of `count` numbers."""
     if m.floor is None:
         return m.outer / sqrt(count), m.epsilon / count
-    require(m.inner > 0, "the length is multiplied with a number that is not positive")
-    require(0 <= m.floor / m.inner <= MAX_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
+    require(m.inner > 0, "the factor of the length must be positive")
+    require(0 <= m.floor / m.inner <= MAX_FLOOR, f"the floor is {m.floor:g}, but a norm has no floor")
     return m.outer / (m.inner * sqrt(count)), (m.floor / m.inner) ** 2 / count
 
 
 def times(g: Graph, m: L2RmsNorm, scale: Tensor | Array | None, factor: float, sizes: Any) -> Any:
-    """A scale times a number, ones where there is none."""
+    """Return a scale times a number.  A missing scale counts as ones."""
     if scale is None:
         return np.full(sizes, 1.0 if isclose(factor, 1, rel_tol=1e-6) else factor, m.x.dtype)
     if isclose(factor, 1, rel_tol=1e-6):

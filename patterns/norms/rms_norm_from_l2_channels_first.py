@@ -1,4 +1,4 @@
-"""RMS normalisation written with lengths, over the channels of an image, as diffusion models have it."""
+"""RMS normalisation written with lengths, over the channels of an image, as in diffusion models."""
 
 from typing import Any
 
@@ -15,7 +15,10 @@ def rms_norm_from_l2_channels_first(g: Graph, m: L2RmsNorm) -> Tensor:
     What: as `rms_norm_from_l2`, over axis 1, with a scale of shape [C, 1, …].
     Numerics: as `rms_norm_from_l2`.
     """
-    require(m.x.rank is not None and negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    require(
+        m.x.rank is not None and negative_axes(m.x, m.axes) == [1 - m.x.rank],
+        "the normalisation must be over only the channels",
+    )
     count = m.x.shape[1]
     require(isinstance(count, int), "the number of channels is not fixed")
     factor, epsilon = scale_and_epsilon(m, count)

@@ -1,4 +1,4 @@
-"""A residual and the layer normalisation behind it."""
+"""A residual and the layer normalisation after it."""
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
@@ -13,28 +13,28 @@ def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
 
 
 def alone(g: Graph, m: Residual) -> Tensor:
-    """LayerNorm(x + bias + skip), where the normalisation is one node, and there may be no bias."""
+    """LayerNorm(x + bias + skip).  The normalisation is one node, and the bias is optional."""
     return with_sum(g, m)[0]
 
 
 def node(g: Graph, m: Summed) -> Tensor:
-    """com.microsoft::SkipLayerNormalization of which the sum is not used."""
+    """com.microsoft::SkipLayerNormalization whose sum is not used."""
     return g.ms_skip_layer_normalization(m.x, m.skip, m.gamma, m.beta, m.bias, epsilon=m.epsilon)
 
 
 def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
-    """com.microsoft::SkipLayerNormalization and the sum that it normalised."""
+    """com.microsoft::SkipLayerNormalization and the sum that it normalises."""
     made = g.ms_skip_layer_normalization(m.x, m.skip, m.gamma, m.beta, m.bias, epsilon=m.epsilon, outputs=4)
     return made[0], made[3]
 
 
 @rule(patterns=[alone, with_sum], conditions=[fits_skip_norm_kernel], form_patterns=[node, node_with_sum])
 def skip_layer_norm(g: Graph, m: Residual) -> object:
-    """Fuse a residual and the layer normalisation behind it into com.microsoft::SkipLayerNormalization.
+    """Fuse a residual and the layer normalisation after it into com.microsoft::SkipLayerNormalization.
 
-    What: LayerNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
-    something else reads it too.  The normalisation is one node, as the rule layer_norm makes it.
-    Numerics: rounding only; ONNX Runtime adds up a row one element after the other.
+    What: LayerNorm(x + bias + skip) over the last axis.  The bias is optional.  The sum may have other consumers.  The
+    normalisation must already be one node, which the rule layer_norm produces.
+    Numerics: rounding only.  ONNX Runtime sums each row one element after the other.
     """
     return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
 

@@ -1,4 +1,4 @@
-"""A residual and the root mean square normalisation behind it."""
+"""A residual and the root mean square normalisation after it."""
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
@@ -14,28 +14,28 @@ def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
 
 
 def alone(g: Graph, m: Residual) -> Tensor:
-    """RMSNorm(x + bias + skip), where the normalisation is one node, and there may be no bias."""
+    """RMSNorm(x + bias + skip).  The normalisation is one node, and the bias is optional."""
     return with_sum(g, m)[0]
 
 
 def node(g: Graph, m: Summed) -> Tensor:
-    """com.microsoft::SkipSimplifiedLayerNormalization of which the sum is not used."""
+    """com.microsoft::SkipSimplifiedLayerNormalization whose sum is not used."""
     return g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon)
 
 
 def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
-    """com.microsoft::SkipSimplifiedLayerNormalization and the sum that it normalised."""
+    """com.microsoft::SkipSimplifiedLayerNormalization and the sum that it normalises."""
     made = g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon, outputs=4)
     return made[0], made[3]
 
 
 @rule(patterns=[alone, with_sum], conditions=[fits_skip_norm_kernel], form_patterns=[node, node_with_sum])
 def skip_rms_norm(g: Graph, m: Residual) -> object:
-    """Fuse a residual and the RMSNorm behind it into com.microsoft::SkipSimplifiedLayerNormalization.
+    """Fuse a residual and the RMSNorm after it into com.microsoft::SkipSimplifiedLayerNormalization.
 
-    What: RMSNorm(x + bias + skip) over the last axis, where the bias may be left out, and the sum itself where
-    something else reads it too.  The normalisation is one node, as the rule rms_norm makes it.
-    Numerics: rounding only; half precision is normalised in float32.
+    What: RMSNorm(x + bias + skip) over the last axis.  The bias is optional.  The sum may have other consumers.  The
+    normalisation must already be one node, which the rule rms_norm produces.
+    Numerics: rounding only.  Half precision is normalised in float32.
     """
     return node(g, m) if m.output_count == 1 else node_with_sum(g, m)
 

@@ -1,1 +1,1 @@
-"""Placeholders of custom ops, and what exporters write of ops that they half know."""
+"""Placeholders of custom ops, and invalid nodes that exporters write."""

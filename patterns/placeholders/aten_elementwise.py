@@ -1,10 +1,10 @@
-"""Placeholders of ATen's functions of one number that some exporter lacks and ONNX has."""
+"""Placeholders of elementwise ATen functions that some exporters do not support, but ONNX does."""
 
 from surgeon import Graph, Match, Tensor, require, rule
 
-# By ATen's name: ONNX's op, and the version of ai.onnx from which there is one.  They mean the same wherever ONNX's op
-# takes the dtype; integers, of which ATen makes floats, it does not take.
-# Sign is missing: ATen's is 0 for NaN, ONNX's is NaN.
+# ATen name: the ONNX op, and the version of ai.onnx that introduced it. Both mean the same for every dtype of the ONNX
+# op. The ONNX op does not support integers, which ATen converts to floats.
+# Sign is not in the table: for NaN, ATen gives 0, but ONNX gives NaN.
 SAME = {
     "acos": ("Acos", 7),
     "acosh": ("Acosh", 9),
@@ -34,12 +34,12 @@ def placeholder(g: Graph, x: Tensor) -> Tensor:
 
 @rule(patterns=[placeholder], target="onnx")
 def aten_elementwise(g: Graph, match: Match, x: Tensor) -> Tensor:
-    """Write the placeholder of one of ATen's functions of one number as ONNX's op: aten::asinh as Asinh.
+    """Write the placeholder of an elementwise ATen function as an ONNX op: aten::asinh as Asinh.
 
     Numerics: rounding only.
     """
     op, opset = SAME[match.nodes[0].op.rpartition("::")[2]]
-    require((match.scope.opset or 0) >= opset, f"{op} came with opset {opset}")
+    require((match.scope.opset or 0) >= opset, f"{op} needs opset {opset}")
     made: Tensor = g.op(op, x)
     return made
 

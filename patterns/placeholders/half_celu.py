@@ -1,4 +1,4 @@
-"""Celu of half precision, as TorchScript exports it."""
+"""Celu in half precision, as TorchScript exports it."""
 
 from surgeon import Graph, Tensor, require, rule
 
@@ -12,11 +12,11 @@ def node(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @rule(patterns=[node], target="any", opset=12)
 def half_celu(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
-    """Write a Celu of half precision in float32, between Casts.
+    """Compute a Celu of half precision in float32, between Casts.
 
-    What: ONNX's Celu takes float32 alone, and torch's TorchScript exporter writes one of float16 all the same, which
-    neither ONNX Runtime nor TensorRT takes; what is meant is the same.
+    What: Celu of ONNX supports only float32.  The TorchScript exporter of torch writes it for float16 anyway, which
+    neither ONNX Runtime nor TensorRT supports.  The meaning is the same.
     Numerics: none.
     """
-    require(str(x.dtype) in HALVES, "it is of float32, as ONNX has it")
+    require(str(x.dtype) in HALVES, "x is float32, which Celu supports")
     return g.cast(g.celu(g.cast(x, to="float32"), alpha=alpha), to=x.dtype)

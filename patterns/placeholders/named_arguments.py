@@ -1,4 +1,4 @@
-"""Placeholders that exporters of torch wrote with all arguments as inputs, as nodes with attributes by name."""
+"""Placeholders of torch ops with all arguments as inputs, rewritten to nodes with named attributes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from surgeon import Graph, Tensor, require, rule, searches
 
 
 def is_known(problem: str) -> None:
-    """The operator's schema is known, and what must be an attribute is a constant."""
+    """Require that the schema of the operator is known, and that its attributes are constant."""
     require(not problem, problem)
 
 
@@ -19,13 +19,14 @@ def named_arguments(
     attributes: dict[str, Any],
     used: list[bool],
 ) -> list[Tensor]:
-    """Give a placeholder of torch its arguments by name: org.pytorch.aten::ATen of "gelu" as aten::gelu.
+    """Give a placeholder of torch its arguments by name: org.pytorch.aten::ATen of "gelu" becomes aten::gelu.
 
     What: nodes of org.pytorch.aten, and of other domains with numbers and strings as constant inputs, as the exporter
-    writes them with ONNX_ATEN_FALLBACK and ONNX_FALLTHROUGH.  By torch's schema tensors stay inputs, in order, and all
-    else becomes attributes, defaults written out.  Schemas of ATen are known; give others to surgeon.torch_schema, or
-    load what registers them in torch.  prim::PythonOp cannot be recovered: its name was never written.
-    Numerics: none; it is the same call.
+    writes them with ONNX_ATEN_FALLBACK and ONNX_FALLTHROUGH.  By the schema of torch, tensors stay inputs in order, and
+    all other arguments become attributes, including defaults.  Schemas of ATen are known.  For other schemas, call
+    surgeon.torch_schema, or load the library that registers them in torch. prim::PythonOp cannot be recovered, because
+    the export does not contain its name.
+    Numerics: none.  It is the same call.
     """
     domain, _, name = operator.partition("::")
     inputs = [None if place is None else tensors[place] for place in places]

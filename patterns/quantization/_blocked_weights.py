@@ -1,4 +1,4 @@
-"""Weights of a few bits in blocks, each with its own scale, as floats."""
+"""Weights of a few bits in blocks, each with a separate scale, as floats."""
 
 from typing import Any
 
@@ -8,21 +8,22 @@ import numpy as np
 from surgeon import Graph, Tensor, require
 
 Array = np.ndarray[Any, np.dtype[Any]]
-BLOCKS_SINCE = 21  # the opset from which DequantizeLinear takes blocks (ONNX changelog)
+BLOCKS_SINCE = 21  # the opset from which DequantizeLinear supports blocks (ONNX changelog)
 
 
 def repeated(values: Array, size: int, block: int, axis: int) -> Array:
-    """What each block has, for each of its elements; the last block may not be full."""
+    """Repeat the value of each block for its elements.  The last block may be incomplete."""
     return np.repeat(values, block, axis=axis).take(np.arange(size), axis=axis)
 
 
 def floats(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Tensor:
-    """numbers · scales, block by block along an axis, in the dtype of the scales.
+    """Return numbers · scales, block by block along an axis, in the dtype of the scales.
 
-    From opset 21 on one DequantizeLinear, of four bits where they do; before in parts, of which any runtime has all.
+    From opset 21 on this is one DequantizeLinear, of four bits if the numbers fit.  Before, it is decomposed into ops
+    that all runtimes support.
     """
     least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    require(least >= -128 and most < 128, "its weights do not fit int8 once the zero point is taken off")
+    require(least >= -128 and most < 128, "its weights minus the zero point do not fit int8")
     if g.opset >= BLOCKS_SINCE and not numbers.shape[axis] % block:
         few = numbers.astype(ml_dtypes.int4 if least >= -8 and most < 8 else np.int8)
         return g.dequantize_linear(few, np.ascontiguousarray(scales), axis=axis, block_size=block)
@@ -30,7 +31,7 @@ def floats(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Te
 
 
 def in_parts(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Tensor:
-    """The same as a product of the numbers and the scale of the block in which each lies."""
+    """Return the same as a product of the numbers and the scale of their block."""
     is_narrow = numbers.min(initial=0) >= -128 and numbers.max(initial=0) < 128
     whole: Any = numbers.astype(scales.dtype)
     if is_narrow and scales.dtype == np.float32:

@@ -1,6 +1,6 @@
-"""Sums of products of integers as floats: float32 holds every integer up to 2²⁴, so below that they are exact.
+"""Sums of products of integers as floats. float32 represents every integer up to 2²⁴, so smaller sums are exact.
 
-Longer sums are parted, and the parts added as int32, as the products of integers themselves are.
+Longer sums are divided into parts, which are added as int32, like the products of integers themselves.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ PartialSums = tuple[list[Tensor], bool]
 
 
 def max_magnitude(x: Tensor, zero: Tensor | None) -> int:
-    """What |x − zero| cannot be more than."""
+    """Return an upper bound of |x − zero|."""
     least, largest = dtype_range(x)
     if zero is None:
         return max(-least, largest)
@@ -29,10 +29,11 @@ def max_magnitude(x: Tensor, zero: Tensor | None) -> int:
 
 
 def split_points(bounds: np.ndarray[Any, Any], factor: int, more: int = 0) -> list[int]:
-    """Where a sum is to be cut for each part to stay whole: the places of the cuts, both ends included.
+    """Return the places at which a sum is divided so that each part is exact, including both ends.
 
-    bounds: for each element of the sum (rows) and each column what the other factor adds to its magnitude at most.
-    factor: the most that this one is.  more: what is added to it besides.
+    bounds: for each element of the sum (rows) and each column, the maximum magnitude of the other factor.
+
+    factor: the maximum magnitude of this factor. more: the maximum magnitude of another summand.
     """
     count = len(bounds)
     for parts in range(1, min(count, MAX_PARTS) + 1):
@@ -41,17 +42,17 @@ def split_points(bounds: np.ndarray[Any, Any], factor: int, more: int = 0) -> li
         sums = [bounds[start:stop].sum(axis=0).max(initial=0) * factor for start, stop in pairwise(places)]
         if max(sums) + more <= MAX_EXACT_INTEGER:
             return places
-    require(count == 0, "the sums are too long to be whole in float32")
+    require(count == 0, "the sums are too long to be exact in float32")
     return [0, count]
 
 
 def partial_sums(g: Graph, places: list[int], part: Callable[[int, int], Tensor]) -> PartialSums:
-    """The parts of a sum, and whether it is one: a float32 then, else they are to be added as int32."""
+    """Return the parts of a sum, and whether there is only one.  One part is float32, several are added as int32."""
     return [part(start, stop) for start, stop in pairwise(places)], len(places) <= 2
 
 
 def as_int32(g: Graph, parts: PartialSums) -> Tensor:
-    """A sum in parts as int32."""
+    """Return a sum in parts as int32."""
     found, *others = (g.cast(one, to="int32") for one in parts[0])
     for other in others:
         found = g.add(found, other)
@@ -59,5 +60,5 @@ def as_int32(g: Graph, parts: PartialSums) -> Tensor:
 
 
 def as_float(g: Graph, parts: PartialSums) -> Tensor:
-    """A sum in parts as float32."""
+    """Return a sum in parts as float32."""
     return parts[0][0] if parts[1] else g.cast(as_int32(g, parts), to="float32")

@@ -1,4 +1,4 @@
-"""Integers of eight bits as floats, their scales and zero points."""
+"""Eight-bit integers as floats, their scales and zero points."""
 
 from typing import Any
 
@@ -7,25 +7,26 @@ import numpy as np
 from surgeon import Constant, Graph, Tensor, require
 from ._matmul_params import is_single_value
 
-NAN_CAST_DIFFERS = {"non_finite": "of what is no number each runtime makes an integer of its own"}
+NAN_CAST_DIFFERS = {"non_finite": "each runtime casts NaN to another integer"}
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 
 
 def dtype_range(x: Tensor) -> tuple[int, int]:
-    """The least and the largest value of a dtype of eight bits."""
-    require(str(x.dtype) in RANGES, f"it is for int8 and uint8 alone, and here is {x.dtype}")
+    """Return the least and the largest value of an eight-bit dtype."""
+    require(str(x.dtype) in RANGES, f"only int8 and uint8 are supported, but the dtype is {x.dtype}")
     return RANGES[str(x.dtype)]
 
 
 def to_float32(g: Graph, x: Tensor) -> Tensor:
-    """x as float32; a constant becomes another one."""
+    """Cast x to float32.  A constant stays a constant."""
     return g.literal(x.values.astype(np.float32)) if x.is_constant else g.cast(x, to="float32")
 
 
 def minus_zero_point(g: Graph, x: Tensor, zero: Tensor | None, shape: list[int]) -> Tensor:
-    """x − zero as float32, the zero point in this shape.
+    """Return x − zero as float32, with the zero point in this shape.
 
-    A constant x that then fits int8 stays one, behind a DequantizeLinear: TensorRT keeps such weights small.
+    If x is a constant and x − zero fits int8, it stays int8 before a DequantizeLinear: TensorRT keeps such weights
+    small.
     """
     if x.is_constant and (zero is None or zero.is_constant):
         whole = constant_minus_zero_point(x, zero, shape)
@@ -38,7 +39,7 @@ def minus_zero_point(g: Graph, x: Tensor, zero: Tensor | None, shape: list[int])
 
 
 def constant_minus_zero_point(x: Tensor, zero: Tensor | None, shape: list[int]) -> np.ndarray[Any, Any]:
-    """The values of x − zero, both constants."""
+    """Return the values of x − zero for two constants."""
     values = x.values.astype(np.int32)
     if zero is None:
         return values
@@ -47,7 +48,7 @@ def constant_minus_zero_point(x: Tensor, zero: Tensor | None, shape: list[int]) 
 
 
 def broadcast_parameter(g: Graph, made: Tensor, like: Tensor, shape: list[int]) -> Tensor:
-    """What was made of a number, or of a vector of one number each, in the shape in which it is to be repeated."""
+    """Return a computed scale or zero point in the shape in which it broadcasts.  `like` has one number or a vector."""
     require(like.rank is not None, "the shape of a scale or a zero point is unknown")
     if isinstance(made, Constant) and made.values.size == 1:
         return g.literal(made.values.reshape(()))
@@ -57,19 +58,19 @@ def broadcast_parameter(g: Graph, made: Tensor, like: Tensor, shape: list[int]) 
 
 
 def combined_scale(g: Graph, a: Tensor, b: Tensor, y: Tensor, shape: list[int]) -> Tensor:
-    """a · b / y, of which b may have one number for each column or channel: in float32, as ONNX Runtime has it."""
+    """Return a · b / y in float32, as in ONNX Runtime. b may have one number for each column or channel."""
     for scale, what in ((a, "left"), (y, "result's")):
-        require(scale.dtype == np.float32 and b.dtype == np.float32, "the scales are not float32")
-        require(is_single_value(scale), f"the {what} scale is not one number")
+        require(scale.dtype == np.float32 and b.dtype == np.float32, "the scales must be float32")
+        require(is_single_value(scale), f"the {what} scale must be one number")
     if a.is_constant and b.is_constant and y.is_constant:
         found = a.values.reshape(-1)[0] * b.values / y.values.reshape(-1)[0]
         return g.literal(found.reshape(()) if found.size == 1 else found.reshape(shape))
-    require(b.rank is not None and b.rank < 2, "the scale of the right factor is no vector")
+    require(b.rank is not None and b.rank < 2, "the scale of the right factor must be a vector or one number")
     return broadcast_parameter(g, g.div(g.mul(a, b), y), b, shape)
 
 
 def round_and_saturate(g: Graph, x: Tensor, zero: Tensor | Any, like: Tensor) -> Tensor:
-    """round(x) + zero, cut off at the ends of the dtype of `like`, in that dtype."""
+    """Return round(x) + zero, clipped to the range of the dtype of `like`, in that dtype."""
     least, largest = dtype_range(like)
     whole = g.round(x)
     whole = whole if zero is None else g.add(whole, zero)

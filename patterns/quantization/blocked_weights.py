@@ -10,7 +10,7 @@ from .matmul_nbits import unpacked
 
 
 class GatheredBlocks(Captures):
-    """A table in blocks, which of its rows are read, and how the blocks lie."""
+    """A table in blocks, the rows that are read, and the layout of the blocks."""
 
     data: Constant
     ids: Tensor
@@ -22,15 +22,16 @@ class GatheredBlocks(Captures):
     blocked: int
 
     def numbers(self) -> tuple[Array, int]:
-        """The numbers of the table less their zero points, and the axis along which the blocks lie.
+        """Return the numbers of the table minus their zero points, and the axis of the blocks.
 
-        Numbers of a few bits lie in bytes along the last axis, the lowest bits first; around the middle of what they
-        can be without zero points, which lie so too (GatherBlockQuantized in ONNX Runtime's ContribOperators.md).
+        Numbers of a few bits are packed in bytes along the last axis, lowest bits first, and so are zero points.
+        Without zero points, the zero point is the middle of the range (GatherBlockQuantized in ONNX Runtime's
+        ContribOperators.md).
         """
         held, axis = self.data.values, self.blocked % self.data.rank
         is_packed = held.dtype == np.uint8
         if is_packed:
-            require(axis == held.ndim - 1, "its numbers are not packed along the axis of the blocks")
+            require(axis == held.ndim - 1, "its numbers must be packed along the axis of the blocks")
             held = unpacked(held, self.bits)
         whole = held.astype(np.int16)
         if self.zeros is None:
@@ -54,19 +55,19 @@ def gathered(g: Graph, m: GatheredBlocks) -> Tensor:
 
 @rule(patterns=[gathered], target="any", lacking=True, opset=13)
 def gather_block_quantized(g: Graph, m: GatheredBlocks) -> Tensor:
-    """Write a GatherBlockQuantized as a Gather of what a DequantizeLinear makes of the table.
+    """Write a GatherBlockQuantized as a Gather of the dequantised table.
 
-    What: a table of a few bits in blocks, as embeddings of language models are stored, where the target has no such op.
-    Before opset 21, which has DequantizeLinear in blocks, it is a product with the scale of each block.
-    Numerics: rounding only; the table is the same numbers.
+    What: a table of a few bits in blocks, as in the embeddings of language models, if the target does not support this
+    op.  Before opset 21 DequantizeLinear has no blocks, so the table is multiplied by the scale of each block.
+    Numerics: rounding only.  The numbers of the table stay the same.
     """
-    require(m.bits in (4, 8), f"its numbers have {m.bits} bits")
+    require(m.bits in (4, 8), f"its numbers must have 4 or 8 bits, but have {m.bits}")
     numbers, axis = m.numbers()
     return g.gather(floats(g, numbers, m.scales.values, block=m.block, axis=axis), m.ids, axis=m.rows % m.data.rank)
 
 
 class Blocked(Captures):
-    """What is dequantised in blocks along an axis."""
+    """The input of a DequantizeLinear in blocks along an axis."""
 
     x: Constant
     scale: Constant
@@ -85,11 +86,11 @@ def dequantized(g: Graph, m: Blocked) -> Tensor:
 def dequantize_blocks(g: Graph, m: Blocked) -> Tensor:
     """Write a DequantizeLinear of stored weights in blocks as a product of the numbers and the scale of each block.
 
-    What: where the target has no DequantizeLinear in blocks, or none with zero points or of this dtype.
-    Numerics: rounding only; the weights are the same numbers.
+    What: if the target does not support DequantizeLinear in blocks, with zero points, or of this dtype.
+    Numerics: rounding only.  The weights stay the same numbers.
     """
-    require(m.block > 0, "it is not in blocks")
-    require(m.x.values.dtype.name in KINDS, f"its numbers are {m.x.values.dtype.name}")
+    require(m.block > 0, "it is not quantised in blocks")
+    require(m.x.values.dtype.name in KINDS, f"unsupported dtype of the numbers: {m.x.values.dtype.name}")
     axis = m.axis % m.x.rank
     numbers = m.x.values.astype(np.int64 if m.x.values.dtype.itemsize > 2 else np.int32)
     if m.zero is not None:

@@ -1,4 +1,4 @@
-"""Quantisation of a tensor by its own range, in arithmetic of floats."""
+"""Quantisation of a tensor by its own range, in float arithmetic."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ def quantized(g: Graph, x: Tensor) -> tuple[Tensor, ...]:
 
 @rule(patterns=[quantized], target="any", lacking=True, differs=NAN_CAST_DIFFERS)
 def dynamic_quantize_linear(g: Graph, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Write a DynamicQuantizeLinear as the smallest and largest number, and what follows from these.
+    """Write a DynamicQuantizeLinear as arithmetic on the minimum and the maximum.
 
-    What: scale (max − min) / 255, with 0 between them, 1 where all is 0; the zero point is round(−min / scale), and x
-    becomes round(x / scale) + zero point, cut off, in uint8.
+    What: the scale is (max − min) / 255, with 0 included in the range, or 1 if all numbers are 0.  The zero point is
+    round(−min / scale), and x becomes round(x / scale) + zero point, clipped, in uint8.
     Numerics: none.
     """
     none = np.array(0, np.float32)

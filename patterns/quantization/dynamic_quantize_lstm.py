@@ -1,4 +1,4 @@
-"""Recurrent layers whose weights are quantised, as ONNX Runtime's dynamic quantisation writes them."""
+"""Recurrent layers with quantised weights from the dynamic quantisation of ONNX Runtime."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -12,7 +12,7 @@ OUTPUTS = ("y", "hidden", "cell")
 
 
 class Recurrent(Captures):
-    """What one node reads, each of two weights with its scale and its zero point, and which of its outputs are read."""
+    """The inputs of one node, the scale and zero point of two weights, and the outputs that are read."""
 
     x: Tensor
     w: Constant
@@ -33,7 +33,7 @@ class Recurrent(Captures):
 
 
 def node(*read: str) -> Callable[..., Any]:
-    """The pattern of a DynamicQuantizeLSTM of which these outputs are read."""
+    """Return the pattern of a DynamicQuantizeLSTM whose listed outputs are read."""
 
     def lstm(g: Graph, m: Recurrent) -> Any:
         weights = m.w_scale, m.w_zero, m.r_scale, m.r_zero
@@ -43,7 +43,7 @@ def node(*read: str) -> Callable[..., Any]:
             setattr(m, name, made[name])
         return [getattr(m, name) for name in read]
 
-    lstm.__doc__ = f"DynamicQuantizeLSTM, of which {', '.join(read)} is read."
+    lstm.__doc__ = f"DynamicQuantizeLSTM whose outputs {', '.join(read)} are read."
     lstm.__name__ = f"lstm_{'_'.join(read)}"
     return lstm
 
@@ -52,29 +52,29 @@ NODES = [node(*read) for count in (1, 2, 3) for read in combinations(OUTPUTS, co
 
 
 def floats(weight: Constant, scale: Constant, zero: Constant) -> np.ndarray[Any, Any]:
-    """(weight − zero) · scale of [directions, inputs, gates], as LSTM has it: [directions, gates, inputs]."""
-    require(weight.rank == 3 and scale.shape == zero.shape, "a weight has other axes than directions, inputs, gates")
+    """Return (weight − zero) · scale of [directions, inputs, gates] in LSTM's layout: [directions, gates, inputs]."""
+    require(weight.rank == 3 and scale.shape == zero.shape, "a weight must have the axes directions, inputs, gates")
     apart = scale.shape in (weight.shape[:1], (weight.shape[0], weight.shape[2]))
-    require(apart, "a weight has neither one scale for each direction nor one for each of its columns")
+    require(apart, "a weight must have one scale for each direction, or one for each of its columns")
     scales, zeros = (item.values.astype(np.float32).reshape(weight.shape[0], 1, -1) for item in (scale, zero))
     found = (weight.values.astype(np.float32) - zeros) * scales
     return np.ascontiguousarray(found.transpose(0, 2, 1))
 
 
-ROUGH = "beside a number that is far larger, eight bits for all of them leave little of the others"
+ROUGH = "next to a much larger number, eight bits for all numbers leave few digits for the others"
 DIFFERS = {
     **dict.fromkeys(("wide", "large", "extreme", "offset"), ROUGH),
-    "non_finite": "what is no number has no place among eight bits",
+    "non_finite": "NaN and infinity have no eight-bit value",
 }
 
 
 @rule(patterns=NODES, target="any", lacking=True, approximate=0.2, differs=DIFFERS)
 def dynamic_quantize_lstm(g: Graph, m: Recurrent) -> list[Tensor]:
-    """Write a DynamicQuantizeLSTM as LSTM with the floats that its weights stand for.
+    """Write a DynamicQuantizeLSTM as LSTM with dequantised weights.
 
-    What: the LSTM of models that onnxruntime.quantization.quantize_dynamic wrote, where the target does not have it.
-    Numerics: the weights are the same numbers; inputs and states are not rounded to eight bits at each step any more,
-    so that it is nearer to the model before it was quantised, and differs from this one by what that rounding did.
+    What: the LSTM of models written by onnxruntime.quantization.quantize_dynamic, if the target does not support it.
+    Numerics: the weights are the same numbers.  Inputs and states are no longer rounded to eight bits at each step.
+    Therefore the result is closer to the model before quantisation, and differs from this one by that rounding.
     """
     inputs, states = floats(m.w, m.w_scale, m.w_zero), floats(m.r, m.r_scale, m.r_zero)
     given: Any = m.x, inputs, states, m.b, m.lengths, m.first_hidden, m.first_cell, m.peepholes

@@ -1,4 +1,4 @@
-"""A product with a quantised matrix, its left factor quantised on the way: DynamicQuantizeMatMul of ONNX Runtime."""
+"""A product with a quantised matrix that quantises its left factor: DynamicQuantizeMatMul of ONNX Runtime."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ._matmul_params import column_bias, column_parameter, right_zero_point
 
 
 class Whole(Captures):
-    """A tensor, the matrix that it is multiplied with, scale and zero point of that, and a bias."""
+    """A tensor, the matrix that multiplies it, the scale and zero point of the matrix, and a bias."""
 
     x: Tensor
     b: Tensor
@@ -17,7 +17,7 @@ class Whole(Captures):
 
 
 class Product(Whole):
-    """The same before it is fused into one node."""
+    """The same before fusion."""
 
     b: Constant
     b_scale: Constant
@@ -25,7 +25,7 @@ class Product(Whole):
 
 
 def product(g: Graph, m: Whole) -> Tensor:
-    """x, quantised by its own range, times a quantised matrix, in parts."""
+    """x, quantised by its own range, times a quantised matrix, decomposed."""
     a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
     return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
 
@@ -36,12 +36,12 @@ def quantized(g: Graph, m: Product) -> Tensor:
 
 
 def with_bias(g: Graph, m: Product) -> Tensor:
-    """As quantized, and a bias."""
+    """The same as quantized, with a bias."""
     return g.add(quantized(g, m), m.bias)
 
 
 def of_one_node(g: Graph, m: Product) -> Tensor:
-    """As with_bias, where all behind the quantisation is one MatMulIntegerToFloat."""
+    """The same as with_bias, if MatMulIntegerToFloat computes everything after the quantisation."""
     a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
     return g.ms_matmul_integer_to_float(a, m.b, a_scale, m.b_scale, a_zero, m.b_zero, m.bias)
 
@@ -53,14 +53,14 @@ def node(g: Graph, m: Whole) -> Tensor:
 
 @rule(patterns=[with_bias, quantized, of_one_node], target="ort", form_patterns=[node])
 def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
-    """Fuse DynamicQuantizeLinear and the product behind it into com.microsoft::DynamicQuantizeMatMul.
+    """Fuse DynamicQuantizeLinear and the product after it into com.microsoft::DynamicQuantizeMatMul.
 
-    What: a MatMulInteger with the Cast and the scales behind it, as onnxruntime.quantization.quantize_dynamic writes
-    them, and the bias where there is one; the right factor is a matrix of constants, in one scale or one for each
-    column.  Where several products read what was quantised once, they become MatMulIntegerToFloat.
+    What: a MatMulInteger with the Cast and the scales after it, and an optional bias, as
+    onnxruntime.quantization.quantize_dynamic writes them.  The right factor is a constant matrix, with one scale or one
+    for each column.  If several products read the same quantised tensor, they become MatMulIntegerToFloat instead.
     Numerics: rounding only.
     """
-    require(m.b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
+    require(m.b.rank == 2, "DynamicQuantizeMatMul needs a single matrix as its right factor")
     scale = column_parameter(g, m.b_scale, m.x, b=m.b, what="the scale of the right factor")
     zero, bias = right_zero_point(g, m.b_zero, m.x, m.b), column_bias(g, m.bias, m.x, m.b)
     return g.ms_dynamic_quantize_matmul(m.x, m.b, scale, zero, bias)

@@ -1,4 +1,4 @@
-"""Convolutions of integers, computed in floats, for targets that convolve only floats."""
+"""Convolutions of integers, computed in floats, for targets that support only convolutions of floats."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ._scale_zero_point import (
 
 
 class Windows(Captures):
-    """What is convolved: an input and the weights, with the zero point of each, and how."""
+    """The inputs of a convolution: an input and the weights, with the zero point of each, and the attributes."""
 
     x: Tensor
     w: Tensor
@@ -27,7 +27,7 @@ class Windows(Captures):
 
 
 class QLinearConv(Windows):
-    """The same with the scale of each, that of the result, and a bias."""
+    """The same with the scales of the inputs and of the result, and a bias."""
 
     x_scale: Tensor
     w_scale: Tensor
@@ -37,13 +37,13 @@ class QLinearConv(Windows):
 
 
 def convolved(g: Graph, m: Any, more: int = 0) -> PartialSums:
-    """The convolution of x − x_zero with w − w_zero as floats, in as many parts as it takes for each to be whole.
+    """Return the convolution of x − x_zero with w − w_zero as floats, divided into parts that are exact.
 
-    more: what is added to each sum besides, at most.
+    more: the maximum magnitude of a number that is added to each sum.
     """
     is_fixed = m.w.rank is not None and all(isinstance(size, int) for size in m.w.shape)
-    require(is_fixed, "the size of the weights is free")
-    require(m.w.rank > 2, "the weights are of no convolution: they have no axis beside the channels")
+    require(is_fixed, "the weights have a dynamic size")
+    require(m.w.rank > 2, "the weights must have an axis besides the channels")
     channels = m.w.shape[1]
     shape = [-1] + [1] * (m.w.rank - 1)
     bounds = np.full((channels, 1), max_magnitude(m.w, m.w_zero) * int(np.prod(m.w.shape[2:])))
@@ -52,7 +52,7 @@ def convolved(g: Graph, m: Any, more: int = 0) -> PartialSums:
         bounds = whole.sum(axis=2).T
     places = split_points(bounds, max_magnitude(m.x, m.x_zero), more)
     is_one = len(places) <= 2
-    require(is_one or m.attributes.get("group", 1) == 1, "the sums of a group are too long to be whole in float32")
+    require(is_one or m.attributes.get("group", 1) == 1, "the sums of a group are too long to be exact in float32")
     x, w = minus_zero_point(g, m.x, m.x_zero, [-1]), minus_zero_point(g, m.w, m.w_zero, shape)
 
     def part(start: int, stop: int) -> Tensor:
@@ -63,7 +63,7 @@ def convolved(g: Graph, m: Any, more: int = 0) -> PartialSums:
 
 
 def windows(g: Graph, m: Windows) -> Tensor:
-    """ConvInteger, in int32."""
+    """ConvInteger with an int32 output."""
     return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **m.attributes)
 
 
@@ -76,20 +76,20 @@ def windows_as_float(g: Graph, m: Windows) -> Tensor:
 def cast_conv_integer(g: Graph, m: Windows) -> Tensor:
     """Write a ConvInteger that is cast to float32 as a Conv of floats.
 
-    What: the convolution of x − x_zero with w − w_zero, where the target has none of integers.  Sums that might leave
-    the whole numbers of float32 are cut into parts that cannot, and added as int32.
-    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    What: the convolution of x − x_zero with w − w_zero, if the target does not support convolutions of integers.  Sums
+    that may exceed the exact integers of float32 are divided into parts, which are added as int32.
+    Numerics: none.  Every product and every sum is an integer below 2²⁴.
     """
     return as_float(g, convolved(g, m))
 
 
 @rule(patterns=[windows], target="any", lacking=True)
 def conv_integer(g: Graph, m: Windows) -> Tensor:
-    """Write a ConvInteger as a Conv of floats, and that as int32.
+    """Write a ConvInteger as a Conv of floats that is cast to int32.
 
-    What: the convolution of x − x_zero with w − w_zero, where the target has none of integers.  Sums that might leave
-    the whole numbers of float32 are cut into parts that cannot, and added as int32.
-    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    What: the convolution of x − x_zero with w − w_zero, if the target does not support convolutions of integers.  Sums
+    that may exceed the exact integers of float32 are divided into parts, which are added as int32.
+    Numerics: none.  Every product and every sum is an integer below 2²⁴.
     """
     return as_int32(g, convolved(g, m))
 
@@ -102,13 +102,13 @@ def scaled(g: Graph, m: QLinearConv) -> Tensor:
 
 @rule(patterns=[scaled], target="any", lacking=True)
 def qlinear_conv(g: Graph, m: QLinearConv) -> Tensor:
-    """Write a QLinearConv as a Conv of floats that is scaled, rounded and cut off.
+    """Write a QLinearConv as a Conv of floats that is scaled, rounded and clipped.
 
-    What: round((x − x_zero) ∗ (w − w_zero) + bias) · x_scale · w_scale / y_scale) + y_zero, where the target has no
-    convolution of integers.
-    Numerics: none; the sums are whole numbers, and the scales are multiplied as ONNX Runtime does.
+    What: round(((x − x_zero) ∗ (w − w_zero) + bias) · x_scale · w_scale / y_scale) + y_zero, if the target does not
+    support convolutions of integers.
+    Numerics: none.  The sums are integers, and the scales are multiplied as in ONNX Runtime.
     """
-    require(m.bias is None or m.bias.is_constant, "the bias is no constant")
+    require(m.bias is None or m.bias.is_constant, "the bias must be constant")
     bias = None if m.bias is None else m.bias.values.reshape([-1] + [1] * (m.w.rank - 2))
     most = 0 if bias is None else int(abs(bias.astype(np.int64)).max(initial=0))
     is_small = most < MAX_EXACT_INTEGER // 2

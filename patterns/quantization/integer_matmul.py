@@ -1,4 +1,4 @@
-"""Products of integer matrices, computed in floats, for targets that multiply only floats."""
+"""Products of integer matrices, computed in floats, for targets that support only products of floats."""
 
 
 import numpy as np
@@ -32,17 +32,17 @@ class QLinearMatMul(Captures):
 def exact_matmul(
     g: Graph, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None, *, turned: bool = False
 ) -> PartialSums:
-    """(a − a_zero) @ (b − b_zero) as floats, in as many parts as it takes for each to be whole.
+    """Return (a − a_zero) @ (b − b_zero) as floats, divided into parts that are exact.
 
-    turned: b is a matrix that lies transposed.
+    turned: whether the matrix b is transposed.
     """
     require(a.rank is not None and b.rank is not None, "the rank of a factor is unknown")
     inner = -1 if b.rank == 1 else -2
     axis = -1 if turned else inner
-    columns = [-1, 1] if turned else [-1]  # what spreads a zero point of each column
+    columns = [-1, 1] if turned else [-1]  # the shape of a zero point for each column
     size = b.shape[axis]
     depth = size if isinstance(size, int) else a.shape[-1]
-    require(isinstance(depth, int), "how many products are summed is not fixed")
+    require(isinstance(depth, int), "the number of summed products is not fixed")
     bounds = np.full((depth, 1), max_magnitude(b, b_zero))
     if b.is_constant and (b_zero is None or b_zero.is_constant):
         whole = abs(constant_minus_zero_point(b, b_zero, columns))
@@ -60,7 +60,7 @@ def exact_matmul(
 
 
 def product(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """(a − a_zero) @ (b − b_zero), in int32."""
+    """(a − a_zero) @ (b − b_zero) in int32."""
     return g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero)
 
 
@@ -73,20 +73,20 @@ def product_as_float(g: Graph, m: QuantizedMatMul) -> Tensor:
 def cast_matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     """Write a MatMulInteger that is cast to float32 as a MatMul of floats.
 
-    What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
-    numbers of float32 are cut into parts that cannot, and added as int32.
-    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    What: (a − a_zero) @ (b − b_zero), if the target does not support products of integers.  Sums that may exceed the
+    exact integers of float32 are divided into parts, which are added as int32.
+    Numerics: none.  Every product and every sum is an integer below 2²⁴.
     """
     return as_float(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
 
 
 @rule(patterns=[product], target="any", lacking=True)
 def matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """Write a MatMulInteger as a MatMul of floats, and that as int32.
+    """Write a MatMulInteger as a MatMul of floats that is cast to int32.
 
-    What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
-    numbers of float32 are cut into parts that cannot, and added as int32.
-    Numerics: none; every product and every sum is a whole number below 2²⁴.
+    What: (a − a_zero) @ (b − b_zero), if the target does not support products of integers.  Sums that may exceed the
+    exact integers of float32 are divided into parts, which are added as int32.
+    Numerics: none.  Every product and every sum is an integer below 2²⁴.
     """
     return as_int32(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
 
@@ -98,11 +98,11 @@ def scaled(g: Graph, m: QLinearMatMul) -> Tensor:
 
 @rule(patterns=[scaled], target="any", lacking=True)
 def qlinear_matmul(g: Graph, m: QLinearMatMul) -> Tensor:
-    """Write a QLinearMatMul as a MatMul of floats that is scaled, rounded and cut off.
+    """Write a QLinearMatMul as a MatMul of floats that is scaled, rounded and clipped.
 
-    What: round((a − a_zero) @ (b − b_zero) · a_scale · b_scale / y_scale) + y_zero, where the target has no products
-    of integers.
-    Numerics: none; the products are whole numbers, and the scales are multiplied as ONNX Runtime does.
+    What: round((a − a_zero) @ (b − b_zero) · a_scale · b_scale / y_scale) + y_zero, if the target does not support
+    products of integers.
+    Numerics: none.  The products are integers, and the scales are multiplied as in ONNX Runtime.
     """
     made = as_float(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
     scale = combined_scale(g, m.a_scale, m.b_scale, y=m.y_scale, shape=[-1])

@@ -1,4 +1,4 @@
-"""A product of integer matrices with the scales that make it floats: MatMulIntegerToFloat of ONNX Runtime."""
+"""A product of integer matrices with the scales that convert it to floats: MatMulIntegerToFloat of ONNX Runtime."""
 
 from surgeon import Graph, Tensor, require, rule
 from ._matmul_params import (
@@ -17,17 +17,17 @@ def product(g: Graph, m: QuantizedMatMul) -> Tensor:
 
 
 def with_bias(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """As product, and a bias."""
+    """The same as product, with a bias."""
     return g.add(product(g, m), m.bias)
 
 
 def in_one_scale(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """The same by one scale: the product of both, folded or read by others too."""
+    """The same with one scale: the product of both, which is folded or has other consumers."""
     return g.mul(g.cast(g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero), to=1), m.scale)
 
 
 def in_one_scale_with_bias(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """As in_one_scale, and a bias."""
+    """The same as in_one_scale, with a bias."""
     return g.add(in_one_scale(g, m), m.bias)
 
 
@@ -38,10 +38,10 @@ def node(g: Graph, m: QuantizedMatMul) -> Tensor:
 
 @rule(patterns=[with_bias, product, in_one_scale_with_bias, in_one_scale], target="ort", form_patterns=[node])
 def matmul_integer_to_float(g: Graph, m: QuantizedMatMul) -> Tensor:
-    """Fuse a MatMulInteger with the Cast and the scales behind it into com.microsoft::MatMulIntegerToFloat.
+    """Fuse a MatMulInteger with the Cast and the scales after it into com.microsoft::MatMulIntegerToFloat.
 
-    What: float((a − a_zero) @ (b − b_zero)) · a_scale · b_scale + bias, where the left factor has one scale and one
-    zero point, and the right factor one of each or one for each column.
+    What: float((a − a_zero) @ (b − b_zero)) · a_scale · b_scale + bias.  The left factor has one scale and one zero
+    point.  The right factor has one of each, or one for each column.
     Numerics: rounding only.
     """
     require_matrix(m.b)
@@ -55,5 +55,5 @@ def matmul_integer_to_float(g: Graph, m: QuantizedMatMul) -> Tensor:
 
 @matmul_integer_to_float.on("decomposed")
 def _(g: Graph, m: QuantizedMatMul) -> Tensor:
-    require(m.scale is None, "it is in parts already")
+    require(m.scale is None, "it is already decomposed")
     return product(g, m) if m.bias is None else with_bias(g, m)

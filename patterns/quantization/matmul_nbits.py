@@ -1,7 +1,7 @@
-"""Products with weights of a few bits in blocks: as ONNX writes them, for targets without ONNX Runtime's MatMulNBits.
+"""Products with weights of a few bits in blocks, written in ONNX ops, for targets without MatMulNBits of ONNX Runtime.
 
-Of column n and block k the weights are (number − zero point) · scale; numbers and zero points lie in bytes, the lowest
-bits first, and where no zero point is given it is the middle (MatMulNBits in ONNX Runtime's ContribOperators.md).
+For column n and block k, the weights are (number − zero point) · scale.  Numbers and zero points are packed in bytes,
+lowest bits first.  Without a zero point, it is the middle (MatMulNBits in ONNX Runtime's ContribOperators.md).
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ BITS = (4, 8)
 
 
 class Packed(Captures):
-    """What is multiplied, the packed weights, their scales and zero points, and how they lie."""
+    """The left factor, the packed weights, their scales and zero points, and their layout."""
 
     x: Tensor
     weight: Constant
@@ -31,12 +31,12 @@ class Packed(Captures):
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are of each column, the last of them perhaps not full."""
+        """The number of blocks in each column.  The last block may be incomplete."""
         return -(-self.inner // self.block)
 
     def numbers(self) -> np.ndarray[Any, Any]:
-        """The numbers less their zero points: [outer, inner]."""
-        require(self.bits in BITS, f"its weights have {self.bits} bits")
+        """The numbers minus their zero points: [outer, inner]."""
+        require(self.bits in BITS, f"its weights must have 4 or 8 bits, but have {self.bits}")
         held = unpacked(self.weight.values.reshape(self.outer, self.blocks, -1), self.bits)
         middle = np.repeat(self.zeros(), self.block, axis=1)[:, : self.inner]
         found: np.ndarray[Any, Any] = held.reshape(self.outer, -1)[:, : self.inner].astype(np.int16) - middle
@@ -46,12 +46,12 @@ class Packed(Captures):
         """The zero points: [outer, blocks]."""
         if self.zero is None:
             return np.full((self.outer, self.blocks), 2 ** (self.bits - 1), np.int16)
-        require(self.zero.dtype == np.uint8, "its zero points are no integers")
+        require(self.zero.dtype == np.uint8, "its zero points must be uint8")
         return unpacked(self.zero.values.reshape(self.outer, -1), self.bits)[:, : self.blocks].astype(np.int16)
 
 
 def unpacked(held: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """The numbers of a few bits in bytes, along the last axis."""
+    """Unpack numbers of a few bits from bytes, along the last axis."""
     parts = [(held >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*held.shape[:-1], -1)
 
@@ -66,13 +66,13 @@ def packed(g: Graph, m: Packed) -> Tensor:
 def matmul_nbits(g: Graph, m: Packed) -> Tensor:
     """Write a MatMulNBits as a DequantizeLinear in blocks, and a MatMul.
 
-    What: weights that stay in four bits where they fit int4 once the zero point is taken off (all that are quantised
-    around the middle), and in eight elsewhere; without a zero point, as TensorRT has it.  Before opset 21 they
-    are a product with the scale of each block.
-    Numerics: rounding only; the weights are the same numbers.
+    What: weights minus the zero point stay int4 if they fit, as all weights quantised around the middle do.  Otherwise
+    they become int8.  The DequantizeLinear has zero point 0, as TensorRT requires.  Before opset 21 the weights are
+    multiplied by the scale of each block.
+    Numerics: rounding only.  The weights stay the same numbers.
     """
-    require(m.groups is None, "its rows are in groups of an order of their own")
-    require(not m.attributes.get("weight_prepacked"), "its weights lie as one kernel wants them")
+    require(m.groups is None, "its rows are permuted in groups (g_idx)")
+    require(not m.attributes.get("weight_prepacked"), "its weights are prepacked for one kernel")
     numbers = np.ascontiguousarray(m.numbers().T)
     scales = m.scale.values.reshape(m.outer, m.blocks).T
     made = g.matmul(m.x, floats(g, numbers, scales, m.block, axis=0))

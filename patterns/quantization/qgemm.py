@@ -1,4 +1,4 @@
-"""Gemm of quantised matrices, for targets without that of ONNX Runtime."""
+"""Gemm of quantised matrices, for targets without QGemm of ONNX Runtime."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .integer_matmul import exact_matmul
 
 
 class Gemm(Captures):
-    """Two factors and what is added, and the result's scale and zero point where it is quantised."""
+    """Two factors and a bias, and the scale and zero point of the result if it is quantised."""
 
     a: Tensor
     a_scale: Tensor
@@ -38,7 +38,7 @@ def gemm(g: Graph, m: Gemm) -> Tensor:
 
 
 def whole(g: Graph, m: Gemm, turned: bool) -> Tensor:
-    """(a − a_zero) @ (b − b_zero) + c as float32, rounded once where int32 has more digits."""
+    """Return (a − a_zero) @ (b − b_zero) + c as float32, rounded once if int32 has more digits."""
     parts = exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero, turned=turned)
     if m.c is None:
         return as_float(g, parts)
@@ -51,9 +51,9 @@ def whole(g: Graph, m: Gemm, turned: bool) -> Tensor:
 
 
 def scale_of(g: Graph, m: Gemm, alpha: float) -> Tensor:
-    """alpha · a_scale · b_scale / y_scale, in float32 and in this order, as ONNX Runtime has it."""
+    """Return alpha · a_scale · b_scale / y_scale, in float32 and in this order, as in ONNX Runtime."""
     if not (m.a_scale.is_constant and m.b_scale.is_constant and (m.y_scale is None or m.y_scale.is_constant)):
-        require(alpha == 1, "a scale is computed, and there is an alpha")
+        require(alpha == 1, "a scale is not constant, and alpha is not 1")
         y_scale: Any = np.ones((), np.float32) if m.y_scale is None else m.y_scale
         return combined_scale(g, m.a_scale, m.b_scale, y=y_scale, shape=[-1])
     found = np.float32(alpha) * m.a_scale.values.reshape(-1)[:1] * m.b_scale.values.reshape(-1)
@@ -63,15 +63,18 @@ def scale_of(g: Graph, m: Gemm, alpha: float) -> Tensor:
 
 @rule(patterns=[gemm], target="any", lacking=True)
 def qgemm(g: Graph, m: Gemm) -> Tensor:
-    """Write a QGemm as a MatMul of floats that is scaled, rounded and cut off.
+    """Write a QGemm as a MatMul of floats that is scaled, rounded and clipped.
 
-    What: round(((a − a_zero) @ (b − b_zero) + c) · alpha · a_scale · b_scale / y_scale) + y_zero; floats, and no
-    rounding, without the result's scale.
-    Numerics: none; the products are whole numbers, and the scales are multiplied as ONNX Runtime does.
+    What: round(((a − a_zero) @ (b − b_zero) + c) · alpha · a_scale · b_scale / y_scale) + y_zero.  Without the scale of
+    the result, the result is a float and is not rounded.
+    Numerics: none.  The products are integers, and the scales are multiplied as in ONNX Runtime.
     """
     settings = {"alpha": 1.0, "transA": 0, "transB": 0, **m.settings}
     require(not settings["transA"], "the left factor is transposed")
-    require((m.y_scale is None) == (m.y_zero is None), "the result has a scale without a zero point, or the reverse")
+    require(
+        (m.y_scale is None) == (m.y_zero is None),
+        "the result has a scale without a zero point, or a zero point without a scale",
+    )
     made = g.mul(whole(g, m, bool(settings["transB"])), scale_of(g, m, settings["alpha"]))
     if m.y_zero is None:
         return made

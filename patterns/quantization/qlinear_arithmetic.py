@@ -1,4 +1,4 @@
-"""Sums and products of two quantised tensors, for targets without ONNX Runtime's QLinearAdd and QLinearMul."""
+"""Sums and products of two quantised tensors, for targets without QLinearAdd and QLinearMul of ONNX Runtime."""
 
 import numpy as np
 
@@ -14,18 +14,19 @@ def added(g: Graph, m: QLinearBinary) -> Tensor:
 
 @rule(patterns=[added], target="any", lacking=True)
 def qlinear_add(g: Graph, m: QLinearBinary) -> Tensor:
-    """Write a QLinearAdd as a sum of what was dequantised, or of the integers themselves.
+    """Write a QLinearAdd as a sum of dequantised tensors, or of the integers themselves.
 
-    What: round((a − a_zero) · a_scale / y_scale + (b − b_zero) · b_scale / y_scale) + y_zero.  All 65,536 pairs that
-    can be added are computed here: as ONNX Runtime's kernel does, which multiplies and adds with one rounding, and in
-    the forms that can be written.  The first is taken that gives the same integers for all of them: DequantizeLinear,
-    Add and QuantizeLinear where TensorRT has them, else one of floats that are whole.
-    Numerics: none; where no form is the same, some sum lies too near to the middle of two steps, and the node stays.
+    What: round((a − a_zero) · a_scale / y_scale + (b − b_zero) · b_scale / y_scale) + y_zero.  The rule computes all
+    65,536 pairs of summands, both as the kernel of ONNX Runtime does, with one rounding for multiply and add, and in
+    each possible form.  It writes the first form with the same integers for all pairs: DequantizeLinear, Add and
+    QuantizeLinear if TensorRT supports them, otherwise arithmetic on floats that are integers.
+    Numerics: none.  If no form gives the same integers, some sum is too close to the middle of two steps, and the rule
+    does not match.
     """
     (sa, sb, sy), (za, zb, zy), (a, b) = m.scales(), m.zeros(), m.every()
     with np.errstate(all="ignore"):
         ra, rb = sa / sy, sb / sy
-        rest = np.float32(zy - fused_multiply_add(ra, za, rb * zb))  # as MlasQLinearAddKernelHelper has it
+        rest = np.float32(zy - fused_multiply_add(ra, za, rb * zb))  # as in MlasQLinearAddKernelHelper
         wanted = m.cut(fused_multiply_add(a, ra, fused_multiply_add(b, rb, rest)))
         if m.takes_pairs() and (m.cut((a * sa + b * sb) / sy) == wanted).all():
             return m.between(g, g.add(*m.dequantized(g)))
@@ -38,8 +39,8 @@ def qlinear_add(g: Graph, m: QLinearBinary) -> Tensor:
                 continue
             part = g.add(g.mul(to_float32(g, inner), factor), constant)
             return round_and_saturate(g, g.add(part, g.mul(to_float32(g, outer), other)), None, m.a)
-    require(False, "some sums lie too near to the middle of two steps")
-    raise AssertionError("it is refused")
+    require(False, "some sums are too close to the middle of two steps")
+    raise AssertionError("unreachable: require refuses it")
 
 
 def multiplied(g: Graph, m: QLinearBinary) -> Tensor:
@@ -49,10 +50,11 @@ def multiplied(g: Graph, m: QLinearBinary) -> Tensor:
 
 @rule(patterns=[multiplied], target="any", lacking=True)
 def qlinear_mul(g: Graph, m: QLinearBinary) -> Tensor:
-    """Write a QLinearMul as a product of what was dequantised, or of the integers themselves.
+    """Write a QLinearMul as a product of dequantised tensors, or of the integers themselves.
 
-    What: round((a − a_zero) · (b − b_zero) · a_scale · b_scale / y_scale + y_zero), as ONNX Runtime's kernel has it;
-    DequantizeLinear, Mul and QuantizeLinear where TensorRT has them and all 65,536 pairs come out the same.
+    What: round((a − a_zero) · (b − b_zero) · a_scale · b_scale / y_scale + y_zero), as in the kernel of ONNX Runtime.
+    The rule writes DequantizeLinear, Mul and QuantizeLinear if TensorRT supports them and all 65,536 pairs give the
+    same.
     Numerics: none.
     """
     (sa, sb, sy), (za, zb, zy), (a, b) = m.scales(), m.zeros(), m.every()

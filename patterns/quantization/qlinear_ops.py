@@ -1,4 +1,4 @@
-"""Functions of quantised tensors, for targets without those of ONNX Runtime: dequantised, computed, quantised."""
+"""Functions of quantised tensors, for targets without the ops of ONNX Runtime: dequantise, compute, quantise."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ._qlinear import QLinearUnary, qlinear_pattern
 def qlinear_sigmoid(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearSigmoid as DequantizeLinear, Sigmoid and QuantizeLinear.
 
-    What: ONNX Runtime computes a table of 256 numbers, by these three.
+    What: ONNX Runtime computes a table of 256 numbers with these three ops.
     Numerics: none.
     """
     return m.between(g, g.sigmoid)
@@ -20,7 +20,7 @@ def qlinear_sigmoid(g: Graph, m: QLinearUnary) -> Tensor:
 def qlinear_leaky_relu(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearLeakyRelu as DequantizeLinear, LeakyRelu and QuantizeLinear.
 
-    What: ONNX Runtime computes a table of 256 numbers, by these three.
+    What: ONNX Runtime computes a table of 256 numbers with these three ops.
     Numerics: none.
     """
     return m.between(g, g.leaky_relu, alpha=m.attributes.get("alpha", 0.01))
@@ -35,7 +35,7 @@ def joined(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **attribut
 def qlinear_concat(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **attributes: Any) -> Tensor:
     """Write a QLinearConcat as DequantizeLinear of each part, Concat and QuantizeLinear.
 
-    What: parts that are quantised alike and as the result is are joined as they are.
+    What: the original op concatenates parts that have the scale and zero point of the result unchanged.
     Numerics: none.
     """
     rows = [parts[place : place + 3] for place in range(0, len(parts), 3)]
@@ -44,7 +44,7 @@ def qlinear_concat(g: Graph, y_scale: Tensor, y_zero: Tensor, *parts: Tensor, **
 
 
 class Choice(Captures):
-    """Two quantised tensors of which one counts, element by element, each with its scale and its zero point."""
+    """Two quantised tensors and a condition that selects elements of one of them, with scales and zero points."""
 
     condition: Tensor
     x: Tensor
@@ -67,7 +67,8 @@ def chosen(g: Graph, m: Choice) -> Tensor:
 def qlinear_where(g: Graph, m: Choice) -> Tensor:
     """Write a QLinearWhere as DequantizeLinear of both tensors, Where and QuantizeLinear.
 
-    What: ONNX Runtime computes tables of 256 numbers by these; what is quantised as the result is it hands on as it is.
+    What: ONNX Runtime computes tables of 256 numbers with these ops.  It copies a tensor with the scale and zero point
+    of the result unchanged.
     Numerics: none.
     """
     found = [g.dequantize_linear(m.x, m.x_scale, m.x_zero), g.dequantize_linear(m.y, m.y_scale, m.y_zero)]

@@ -1,4 +1,4 @@
-"""Pools of quantised tensors, for targets without those of ONNX Runtime."""
+"""Pooling of quantised tensors, for targets without the ops of ONNX Runtime."""
 
 from math import prod
 
@@ -12,7 +12,7 @@ from ._scale_zero_point import minus_zero_point, round_and_saturate, to_float32
 
 
 def require_channels_first(m: QLinearUnary) -> None:
-    """Refuse what has its channels behind."""
+    """Refuse inputs whose channels are the last axis."""
     require(not m.attributes.pop("channels_last", 0), "its channels are the last axis")
 
 
@@ -20,7 +20,7 @@ def require_channels_first(m: QLinearUnary) -> None:
 def qlinear_average_pool(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearAveragePool as DequantizeLinear, AveragePool and QuantizeLinear.
 
-    What: ONNX Runtime computes these three; those with their channels behind stay.
+    What: ONNX Runtime computes these three ops.  The rule does not match if the channels are the last axis.
     Numerics: rounding only.
     """
     require_channels_first(m)
@@ -29,18 +29,18 @@ def qlinear_average_pool(g: Graph, m: QLinearUnary) -> Tensor:
 
 @rule(patterns=[qlinear_pattern("ms_qlinear_global_average_pool")], target="any", lacking=True)
 def qlinear_global_average_pool(g: Graph, m: QLinearUnary) -> Tensor:
-    """Write a QLinearGlobalAveragePool as a sum of floats that are whole, scaled and rounded.
+    """Write a QLinearGlobalAveragePool as a sum of floats that are integers, scaled and rounded.
 
     What: round(Σ (x − x_zero) · x_scale / (y_scale · count)) + y_zero over all axes but the first two.
-    Numerics: none; the sums are whole numbers, and the scale is that of ONNX Runtime.
+    Numerics: none.  The sums are integers, and the scale is the same as in ONNX Runtime.
     """
     require_channels_first(m)
     sizes = m.x.shape[2:] if m.x.rank is not None else []
-    require(bool(sizes) and all(isinstance(size, int) for size in sizes), "how many numbers are summed is not fixed")
-    require(prod(sizes) * 255 <= MAX_EXACT_INTEGER, "the sums are too long to be whole")
+    require(bool(sizes) and all(isinstance(size, int) for size in sizes), "the number of summed elements is not fixed")
+    require(prod(sizes) * 255 <= MAX_EXACT_INTEGER, "the sums are too long to be exact")
     for scale in (m.x_scale, m.y_scale):
         is_told = scale.is_constant and is_single_value(scale) and scale.dtype == np.float32
-        require(is_told, "a scale is no constant of one number")
+        require(is_told, "a scale must be a constant with one float32 number")
     count = np.float32(prod(sizes))
     factor = m.x_scale.values.reshape(-1)[0] / np.float32(m.y_scale.values.reshape(-1)[0] * count)
     total = g.reduce_sum(minus_zero_point(g, m.x, m.x_zero, [-1]), list(range(2, len(sizes) + 2)), keepdims=1)

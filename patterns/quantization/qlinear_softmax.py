@@ -1,4 +1,4 @@
-"""Softmax of quantised tensors, for targets without that of ONNX Runtime."""
+"""Softmax of quantised tensors, for targets without QLinearSoftmax of ONNX Runtime."""
 
 from surgeon import Graph, Tensor, require, rule
 from ._matmul_params import is_single_value
@@ -9,12 +9,12 @@ from ._qlinear import QLinearUnary, qlinear_pattern
 def qlinear_softmax(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearSoftmax along the last axis as DequantizeLinear, Softmax and QuantizeLinear.
 
-    What: ONNX Runtime takes e to the power of each number from a table, sums them, and divides integers, so that the
-    scale of the result has to be a whole part of 1, as 1/256 is.
+    What: ONNX Runtime reads the exponential of each number from a table, sums the exponentials, and divides integers.
+    So the scale of the result must be 1 divided by an integer, such as 1/256.
     Numerics: rounding only.
     """
     steps = 1 / m.y_scale.values.reshape(-1)[0] if m.y_scale.is_constant and is_single_value(m.y_scale) else 0.5
-    require(float(steps).is_integer(), "the scale of the result is no whole part of 1")
+    require(float(steps).is_integer(), "the scale of the result must be 1 divided by an integer")
     axis = m.attributes.get("axis", -1)
-    require(m.x.rank is not None and axis % m.x.rank == m.x.rank - 1, "it is along another axis than the last")
+    require(m.x.rank is not None and axis % m.x.rank == m.x.rank - 1, "it must be along the last axis")
     return m.between(g, g.softmax, axis=-1)

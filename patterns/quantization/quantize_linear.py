@@ -1,4 +1,4 @@
-"""Quantisation with zero points, or in uint8, in arithmetic: TensorRT quantises only to int8 around 0."""
+"""Quantisation with zero points, or in uint8, by arithmetic: TensorRT supports only int8 with zero point 0."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from ._scale_zero_point import (
     to_float32,
 )
 
-MIDDLE = 128  # uint8 around this is int8 around 0
+MIDDLE = 128  # uint8 with this zero point equals int8 with zero point 0
 EIGHT_BITS = ("int8", "uint8")
 
 
 class QuantizeLinear(Captures):
-    """What is quantised or was, the scale and the zero point, and along which axis they go."""
+    """The input of a quantisation or dequantisation, the scale, the zero point and their axis."""
 
     x: Tensor
     scale: Tensor
@@ -29,30 +29,36 @@ class QuantizeLinear(Captures):
     attributes: dict[str, Any]
 
     def shape(self) -> list[int]:
-        """That in which scales and zero points are repeated."""
+        """Return the shape in which scales and zero points broadcast."""
         require(not self.attributes.get("block_size"), "it is quantised in blocks")
         require(self.scale.rank is not None, "the shape of the scale is unknown")
         of_one = self.zero is not None and is_single_value(self.zero) and is_single_value(self.scale)
-        require(self.zero is None or of_one or self.zero.shape == self.scale.shape, "the zero point has another shape")
+        require(
+            self.zero is None or of_one or self.zero.shape == self.scale.shape,
+            "the zero point must have the shape of the scale",
+        )
         if self.scale.rank == 0 or self.scale.shape == (1,):
             return [-1]
         require(self.scale.rank == 1, "it is quantised in blocks")
-        require(self.x.rank is not None, "the rank of what is quantised is unknown")
+        require(self.x.rank is not None, "the rank of the input is unknown")
         return [-1] + [1] * (self.x.rank - 1 - self.axis % self.x.rank)
 
     def require_floats(self) -> None:
-        """Refuse other floats: they are quantised with another rounding."""
-        require(self.scale.dtype == np.float32, "the scale is not float32")
-        require(not self.attributes.get("output_dtype") and not self.attributes.get("precision"), "it names a dtype")
+        """Refuse other float dtypes, which are quantised with another rounding."""
+        require(self.scale.dtype == np.float32, "the scale must be float32")
+        require(
+            not self.attributes.get("output_dtype") and not self.attributes.get("precision"),
+            "it has output_dtype or precision",
+        )
 
 
 def is_uint8_128(zero: Tensor | None) -> bool:
-    """Whether a zero point is 128 in uint8."""
+    """Return whether a zero point is 128 in uint8."""
     return zero is not None and zero.dtype == np.uint8 and zero.is_constant and bool((zero.values == MIDDLE).all())
 
 
 def is_symmetric_int8(zero: Tensor | None) -> bool:
-    """Whether a zero point is one of int8 that TensorRT takes."""
+    """Return whether a zero point is 0 in int8, as TensorRT requires."""
     return zero is not None and zero.dtype == np.int8 and zero.is_constant and not zero.values.any()
 
 
@@ -62,16 +68,16 @@ def quantize(g: Graph, m: QuantizeLinear) -> Tensor:
 
 
 def both(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attributes: Any) -> Tensor:
-    """A tensor that is quantised and dequantised alike."""
+    """A tensor that is quantised and dequantised with the same scale and zero point."""
     return g.dequantize_linear(g.shared(g.quantize_linear(x, scale, zero, **attributes)), scale, zero, **attributes)
 
 
 @rule(patterns=[both], target="tensorrt", dtypes="float32")
 def uint8_qdq_to_int8(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attributes: Any) -> Tensor:
-    """Quantise to int8 around 0 in place of uint8 around 128.
+    """Quantise to int8 with zero point 0 instead of uint8 with zero point 128.
 
     What: QuantizeLinear and a DequantizeLinear of its result, with the zero point 128 in uint8, which TensorRT refuses.
-    Numerics: none; both have as many steps on each side.
+    Numerics: none.  Both have the same number of steps on each side.
     """
     require(is_uint8_128(zero), "the zero point is not 128")
     values = np.zeros(zero.values.shape, np.int8)
@@ -85,10 +91,10 @@ def quantize_linear(g: Graph, m: QuantizeLinear) -> Tensor:
     What: round(x / scale) + zero in uint8, or in int8 with a zero point.
     Numerics: none.
     """
-    require(m.zero is not None, "it has no zero point, and so no dtype that is told")
-    require(not is_symmetric_int8(m.zero), "TensorRT quantises to int8 around 0 itself")
+    require(m.zero is not None, "it has no zero point, which would give its dtype")
+    require(not is_symmetric_int8(m.zero), "TensorRT supports quantisation to int8 with zero point 0")
     m.require_floats()
-    require(m.x.dtype == np.float32, "what is quantised is not float32")
+    require(m.x.dtype == np.float32, "the input must be float32")
     shape = m.shape()
     steps = g.div(
         m.x, broadcast_parameter(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape)
@@ -105,15 +111,15 @@ def dequantize(g: Graph, m: QuantizeLinear) -> Tensor:
 def dequantize_linear(g: Graph, m: QuantizeLinear) -> Tensor:
     """Write a DequantizeLinear that TensorRT refuses as a product.
 
-    What: (x − zero) · scale of int8 with a zero point, uint8 or int32.  A constant that fits int8 once the zero point
-    is taken off stays quantised, but for a single number, which TensorRT would reshape before it dequantises.
+    What: (x − zero) · scale of int8 with a zero point, uint8 or int32.  A constant stays quantised if it fits int8
+    without the zero point.  A single number does not, because TensorRT would reshape it before it dequantises.
     Numerics: none.
     """
-    require(str(m.x.dtype) in (*EIGHT_BITS, "int32"), f"it is for int8, uint8 and int32 alone, and here is {m.x.dtype}")
+    require(str(m.x.dtype) in (*EIGHT_BITS, "int32"), f"expected int8, uint8 or int32, found {m.x.dtype}")
     has_none = m.zero is None or (m.zero.is_constant and not m.zero.values.any())
-    require(has_none or m.x.dtype != np.int32, "int32 has no zero point")
+    require(has_none or m.x.dtype != np.int32, "an int32 input must not have a zero point")
     is_plain = m.x.dtype == np.int8 and has_none and not (m.x.rank == 0 and m.x.is_constant)
-    require(not is_plain, "TensorRT dequantises int8 around 0 itself")
+    require(not is_plain, "TensorRT supports dequantisation of int8 with zero point 0")
     m.require_floats()
     shape = m.shape()
     if m.x.is_constant and (m.zero is None or m.zero.is_constant):

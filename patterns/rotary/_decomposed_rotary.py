@@ -1,4 +1,4 @@
-"""What is turned by a rotary embedding, by what, and how: the patterns of its rule."""
+"""Patterns of a decomposed rotary embedding: its input, its tables and its rotation."""
 
 from typing import Any
 
@@ -7,11 +7,12 @@ from ._rotary_halves import HALF_SPLIT, INTERLEAVED, HeadPairs, RotaryInput
 
 
 class CosSinTable(Captures):
-    """Cosines or sines: of half a head, or of whole heads, and then each column stands twice.
+    """Cosines or sines: for half a head, or for whole heads with each column twice.
 
-    lifted: those of half a head, with an axis of one behind.  signed: sines of whole heads, for the first part the
-    negatives of those for the second.  negated: the negative of those of half a head.
-    pair: both, beside each other: (cos, sin) for the cosines, (−sin, cos) for the sines.
+    lifted: for half a head, with an axis of one at the end. signed: sines for whole heads, in which the first part is
+    the negative of the second. negated: the negative sines for half a head.
+
+    pair: two tables stacked in the last axis: (cos, sin) for the cosines, (−sin, cos) for the sines.
     """
 
     half: Tensor | Any = None
@@ -23,11 +24,13 @@ class CosSinTable(Captures):
 
 
 class DecomposedRotary(RotaryInput):
-    """Heads and the tables that they are turned by.
+    """Heads and the tables that rotate them.
 
-    front, behind: what is joined to the turned halves by one node.  backwards: the parts that meet the sines, if they
-    turn the other way.  y: what is made, where that may have another shape.  scale: what both tables are multiplied
-    with.  matrix: ((cos, −sin), (sin, cos)) for each pair, in place of tables.
+    front, behind: tensors that one node joins with the rotated halves. backwards: the parts that are multiplied by the
+    sines, if the rotation is in the opposite direction.
+
+    y: the result, if its shape may differ. scale: a factor of both tables. matrix: ((cos, −sin), (sin, cos)) for each
+    pair, instead of tables.
     """
 
     y: Tensor | Any = None
@@ -41,22 +44,23 @@ class DecomposedRotary(RotaryInput):
 
 
 class InterleavedRotary(DecomposedRotary):
-    """The same, for heads whose neighbours are turned against each other."""
+    """The same for heads whose neighbouring elements form pairs."""
 
     axis = cut_at = INTERLEAVED
 
 
 class DeinterleavedRotary(DecomposedRotary):
-    """Heads whose neighbours are turned against each other, and become halves."""
+    """Heads whose neighbouring elements form pairs and become halves."""
 
     cut_at = INTERLEAVED
 
 
 def rotate_half_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tensor:
-    """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first.
+    """x · cos ± turned(x) · sin, optionally in another dtype.  The parts may be multiplied by the sine first.
 
-    Or x · cos + swapped(x) · sin, where the sines have the signs; or x · cos · scale + turned(x) · sin · scale, as xPos
-    has it.  of_base: of heads that are split from one tensor with their parts.
+    Also x · cos + swapped(x) · sin with signed sines, and x · cos · scale + turned(x) · sin · scale, as in xPos.
+
+    of_base: match heads that are split from one tensor together with their parts.
     """
     parts = HeadPairs(g, m, of_base)
     forwards, m.backwards = parts.turned()
@@ -71,9 +75,9 @@ def rotate_half_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Te
 
 
 def two_term_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tensor:
-    """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head.
+    """a · cos − b · sin and b · cos + a · sin. a and b are the parts of a head, and the tables are for half a head.
 
-    of_base: for heads that are split at once into the parts.
+    of_base: match heads that are split into the parts in one step.
     """
     parts, made = HeadPairs(g, m, of_base, has_x=not of_base), []
     for turned in rotated(g, m, parts.two, cos=m.cos.half, sin=m.sin.half):
@@ -88,9 +92,9 @@ def two_term_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tenso
 
 
 def matrix_form(g: Graph, m: InterleavedRotary) -> Tensor:
-    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as FLUX has it; heads are split at once into pairs.
+    """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as in FLUX.  Heads are split into pairs in one step.
 
-    Or the sums of the rows of ((cos, −sin), (sin, cos)) · (a, b), as Kandinsky has it.
+    Also the sums of the rows of ((cos, −sin), (sin, cos)) · (a, b), as in Kandinsky.
     """
     m.parts = g.reshaped(m.base)
     a, b = g.unstacked(m.parts, 2, -1)
@@ -100,7 +104,7 @@ def matrix_form(g: Graph, m: InterleavedRotary) -> Tensor:
 
 
 def rotated(g: Graph, m: DecomposedRotary, two: Any, cos: Any, sin: Any) -> list[tuple[Tensor, Tensor]]:
-    """The two parts, each by its formula: turned forwards, backwards, or by a sine and its negative."""
+    """The two rotated parts, each by its formula: forwards, backwards, or with a sine and its negative."""
     a, b = two
     of_a, of_b = g.mul(a, cos), g.mul(b, cos)
     m.backwards = g.sub(of_b, g.mul(a, sin))

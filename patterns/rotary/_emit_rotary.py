@@ -1,4 +1,4 @@
-"""A rotary embedding as it is written: one node that takes the tables that were found."""
+"""A rotary embedding as one node that reads the matched tables."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from ._rotary_halves import INTERLEAVED
 
 
 def emit_rotary(g: Graph, m: DecomposedRotary, write: Callable[..., Tensor]) -> Tensor:
-    """The heads as an op turns them.  write: what writes it for [batch, head, row, column] or for joined heads."""
+    """Write the rotated heads with an op. write: writes the op for [batch, head, row, column] or for joined heads."""
     found, (*ahead, heads, columns) = op_tables(g, m), m.sizes
     x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == INTERLEAVED else {}
     if m.cut_at != m.axis:
@@ -37,14 +37,14 @@ def emit_rotary(g: Graph, m: DecomposedRotary, write: Callable[..., Tensor]) -> 
 
 
 def in_shape(g: Graph, m: DecomposedRotary, made: Tensor) -> Tensor:
-    """The turned heads in the shape that they are given in."""
+    """Return the rotated heads in the shape of the original result."""
     if m.y is None or m.y.shape == m.shape:
         return made
     require(m.y.shape is not None, "the shape of the result is unknown")
     own = (*m.shape, *[None] * m.y.rank)
     pairs = zip(m.y.shape, own, strict=False)
     shape = [0 if size == one else size if isinstance(size, int) else -1 for size, one in pairs]
-    require(shape.count(-1) < 2, "several sizes of the result are free")
+    require(shape.count(-1) < 2, "several sizes of the result are dynamic")
     return g.reshape(made, shape)
 
 
@@ -64,7 +64,7 @@ def emit_ort_rotary(g: Graph, x: Tensor, found: OpTables, size: int, **attribute
 
 
 def broadcast_to_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
-    """Rows of tables that are one for all of a batch, once for each in that of x."""
+    """Expand rows of tables that a batch shares to the batch of x."""
     return [g.spread(item, [g.size_of(x, 0), 1, 1]) for item in rows]
 
 

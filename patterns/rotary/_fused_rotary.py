@@ -1,4 +1,4 @@
-"""A rotary embedding as one node of ONNX Runtime or ONNX, and the same written as the other or in parts."""
+"""A rotary embedding as one node of ONNX Runtime or ONNX, and its conversion to the other or to primitives."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ OFF = {"scale": 1.0, "is_packed_batching": 0}
 
 
 class FusedRotary(Captures):
-    """How one node turns x: rows of tables for all places, and the places, unless they are the input's own.
+    """The inputs of one node: x, rows of tables for all positions, and the positions, unless they are 0, 1, 2, ...
 
-    standard: what it makes, where it is ONNX's own.
+    standard: the output if the node is RotaryEmbedding (ONNX).
     """
 
     x: Tensor
@@ -45,11 +45,11 @@ def onnx_rotary_node(g: Graph, m: FusedRotary) -> Tensor:
 
 
 def sizes_of(m: FusedRotary) -> tuple[int, int, int]:
-    """How many heads there are, how large each is, and how much of it is turned."""
+    """Return the number of heads, their size, and the size of their rotated part."""
     x, numbers = m.x, m.attributes
     more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
-    require(not more, f"nothing else has {', '.join(sorted(more))}")
-    require(x.rank in (3, 4), "the input has other axes than batch, head, row, column")
+    require(not more, f"unsupported attributes: {', '.join(sorted(more))}")
+    require(x.rank in (3, 4), "the input must have the axes batch, row, column, or batch, head, row, column")
     half: Any = m.cos.shape[-1] if m.cos.shape else None
     require(isinstance(half, int), "the size of the tables is unknown")
     part = numbers.get("rotary_embedding_dim", 0)
@@ -59,29 +59,29 @@ def sizes_of(m: FusedRotary) -> tuple[int, int, int]:
         width = x.shape[2]
         require(isinstance(width, int), "the size of the input is unknown")
         heads = numbers.get("num_heads", 0) or width // (2 * half)
-        require(heads > 0, "the tables are for more than the input has")
+        require(heads > 0, "the tables have more columns than the input")
         size = width // heads
-    require(isinstance(heads, int) and isinstance(size, int), "the number of heads, or their size, is unknown")
-    require(2 * half == (part or size), "the tables are not for half of what is turned")
+    require(isinstance(heads, int) and isinstance(size, int), "the number or the size of the heads is unknown")
+    require(2 * half == (part or size), "the tables must have half as many columns as the rotated part")
     return heads, size, part or size
 
 
 def table_rows(g: Graph, m: FusedRotary) -> list[Tensor]:
-    """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
+    """Return the rows of the two tables for the positions: [batch, row, column], with a batch of one if shared."""
     tables, places, x = [m.cos, m.sin], m.places, m.x
     if places is None:
         return tables
-    require(places.shape is not None, "the shape of the places is unknown")
+    require(places.shape is not None, "the shape of the positions is unknown")
     if places.rank == 2:
         return [g.gather(table, places, axis=0) for table in tables]
-    require(places.shape == (1,), "the places are neither a first one nor those of each row")
+    require(places.shape == (1,), "the positions must be a first position, or one position for each row")
     axis = x.rank - 2
     end = g.add(places, g.size_of(x, axis))
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 
 def to_onnx_rotary(g: Graph, m: FusedRotary) -> Tensor:
-    """The same as RotaryEmbedding."""
+    """Write the node as RotaryEmbedding."""
     heads, size, part = sizes_of(m)
     numbers: dict[str, Any] = {"num_heads": heads if m.x.rank == 3 else None}
     numbers["rotary_embedding_dim"] = part if part < size else None
@@ -90,7 +90,7 @@ def to_onnx_rotary(g: Graph, m: FusedRotary) -> Tensor:
 
 
 def decompose_rotary(g: Graph, m: FusedRotary) -> Tensor:
-    """The same in primitives."""
+    """Write the node in primitives."""
     heads, size, part = sizes_of(m)
     x = m.x
     rows = [g.unsqueeze(row, [1 if x.rank == 4 else 2]) for row in table_rows(g, m)]
@@ -100,7 +100,7 @@ def decompose_rotary(g: Graph, m: FusedRotary) -> Tensor:
 
 
 def turned_heads(g: Graph, x: Tensor, rows: list[Tensor], size: int, part: int, *, is_pairs: bool) -> Tensor:
-    """Heads of so many columns, of which so many are turned.  rows: of the two tables, with an axis for each of x."""
+    """Rotate the first `part` of `size` columns of each head. rows: rows of the two tables, with the axes of x."""
     cos, sin = (g.unsqueeze(row, [4]) for row in rows) if is_pairs else rows
     turned, rest = (x, None) if part == size else g.split(x, [part, size - part], axis=-1, outputs=2)
     first, second = g.cut(g.reshape(turned, [0, 0, 0, part // 2, 2]) if is_pairs else turned, 2, -1)

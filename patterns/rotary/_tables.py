@@ -1,4 +1,4 @@
-"""What a table of a rotary embedding holds, in whichever form it was found: its sizes, and each of its columns once."""
+"""The contents of a table of a rotary embedding, in any matched form: its sizes, and each of its columns once."""
 
 from typing import Any, NamedTuple
 
@@ -6,11 +6,11 @@ from surgeon import Graph, Tensor, require
 from ._decomposed_rotary import CosSinTable, DecomposedRotary
 from ._rotary_halves import HALF_SPLIT
 
-NOT_A_ROTATION = "the matrices are not known to be of cosines and sines, of which one is negative"
+NOT_A_ROTATION = "the matrices must contain cosines and sines, one of them negative"
 
 
 class MatrixColumn(NamedTuple):
-    """One number of each of the matrices that turn pairs: in the first column, in this row."""
+    """One number of each matrix that rotates pairs: first column, given row."""
 
     matrix: Tensor
     """The 2 x 2 matrices, in the last two axes."""
@@ -19,7 +19,7 @@ class MatrixColumn(NamedTuple):
 
 
 def half_table(g: Graph, m: CosSinTable | MatrixColumn, axis: int) -> Any:
-    """Each column of a table once."""
+    """Return each column of a table once."""
     if isinstance(m, MatrixColumn):
         return g.gather(g.gather(m.matrix, 0, axis=-1), m.row, axis=-1)
     table = m.whole if m.signed is None else m.signed
@@ -32,26 +32,30 @@ def half_table(g: Graph, m: CosSinTable | MatrixColumn, axis: int) -> Any:
     half = len(columns) // 2
     first, second = (columns[:half], columns[half:]) if axis == HALF_SPLIT else (columns[::2], columns[1::2])
     if m.signed is not None:
-        require(second == tuple(-column for column in first), "the sines of the parts are not of the other sign")
-    require(m.signed is not None or first == second, "unlike halves of a table")
+        require(
+            second == tuple(-column for column in first), "the signs of the sines must differ between the two parts"
+        )
+    require(m.signed is not None or first == second, "the two halves of a table differ")
     end, step = (half, 1) if axis == HALF_SPLIT else (2 * half, 2)
     return table.values[..., :end:step] if table.is_constant else g.slice(table, [0], [end], [-1], [step])
 
 
 def sizes_of_table(table: CosSinTable | MatrixColumn) -> tuple[Any, ...]:
-    """The shape of a table, of at least one axis, without the axis of one that may be behind."""
+    """Return the shape of a table, with at least one axis, without a last axis of size one."""
     if isinstance(table, MatrixColumn):
         return tuple(table.matrix.shape[:-2])
     given = next(one for one in (table.whole, table.signed, table.half, table.lifted, table.pair) if one is not None)
-    require(given.shape is not None, "the tables' shapes are unknown")
+    require(given.shape is not None, "the shapes of the tables are unknown")
     if table.lifted is None and table.pair is None:
         return given.shape or (None,)
-    require(given.shape[-1:] == (1 if table.pair is None else 2,), "the tables have other axes than the parts")
+    require(
+        given.shape[-1:] == (1 if table.pair is None else 2,), "the last axis of the tables does not match the parts"
+    )
     return given.shape[:-1] or (None,)
 
 
 def require_rotation(m: DecomposedRotary) -> None:
-    """Refuse two sines, or columns of a matrix, by which the parts are not turned alike."""
+    """Refuse sines or columns of a matrix that do not describe a rotation."""
     sin = m.sin
     if m.matrix is not None:
         is_square = m.matrix.shape is not None and m.matrix.shape[-2:] == (2, 2)
@@ -64,4 +68,4 @@ def require_rotation(m: DecomposedRotary) -> None:
     if sin.negated is not None:
         own, other = sin.negated.columns_beside(sin.half if sin.lifted is None else sin.lifted)
         is_turn = own is not None and other is not None and own == tuple(-column for column in other)
-        require(is_turn, "of two sines, one is not known to be the other's negative")
+        require(is_turn, "one of the two sines must be the negative of the other")

@@ -1,4 +1,4 @@
-"""Rotary embeddings of heads that are moved to the front for nothing else."""
+"""Rotary embeddings of heads that are moved to the front only for this."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from ._fused_rotary import FusedRotary, ort_rotary
 
 
 class RotaryHeads(FusedRotary):
-    """Heads x behind the rows, joined or not, that are moved to the front, turned by a rotary embedding, and joined.
+    """Heads x after the rows, joined or not, that are moved to the front, rotated, and joined.
 
-    wide, narrow: the dtypes that they are cast to before and behind it.
+    wide, narrow: the dtypes to which they are cast before and after the rotation.
     """
 
     x: Tensor = dims("batch rows heads*columns", "batch rows heads columns")
@@ -22,7 +22,7 @@ class RotaryHeads(FusedRotary):
 
 
 def between_layouts(g: Graph, m: RotaryHeads) -> Tensor:
-    """RotaryEmbedding of heads that were behind the rows before, and are again behind it."""
+    """RotaryEmbedding of heads that follow the rows before and after it."""
     m.split = g.any_of(g.heads_first(g.reshaped(m.x)), g.heads_first(m.x))
     made = ort_rotary(g, m, g.optional(g.cast(m.split, to=m.wide)))
     m.y = g.joined_heads(g.optional(g.cast(made, to=m.narrow)))
@@ -31,10 +31,10 @@ def between_layouts(g: Graph, m: RotaryHeads) -> Tensor:
 
 @rule(patterns=[between_layouts])
 def rotary_3d_input(g: Graph, m: RotaryHeads) -> Tensor:
-    """Let RotaryEmbedding work on joined heads, where they are behind the rows before it and joined behind it.
+    """Pass joined heads to RotaryEmbedding, if heads follow the rows before it and are joined after it.
 
-    What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved, half precision that is
-    turned in float32 neither.
+    What: RotaryEmbedding also supports [batch, rows, heads · columns], so no heads are moved.  This also holds for half
+    precision that is rotated in float32.
     Numerics: none.
     """
     joined = m.x if m.x.rank == 3 else g.reshape(m.x, [0, 0, m.heads * m.columns])

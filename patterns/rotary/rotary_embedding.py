@@ -1,4 +1,4 @@
-"""Rotary position embedding (Su et al., arXiv:2104.09864): halves of a head, or neighbours, turned by angles."""
+"""Rotary position embedding (Su et al., arXiv:2104.09864): halves of a head, or neighbours, rotated by angles."""
 
 from typing import cast
 
@@ -16,18 +16,18 @@ from ._fused_rotary import FusedRotary, decompose_rotary, onnx_rotary_node, ort_
 
 
 def of_halves(g: Graph, m: DecomposedRotary) -> Tensor:
-    """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head; or x · cos + (−b before a) · sin."""
+    """a · cos − b · sin before b · cos + a · sin, or x · cos + (−b before a) · sin. a and b are halves of a head."""
     return g.any_of(two_term_form(g, m), rotate_half_form(g, m), rotate_half_form(g, m, of_base=True))
 
 
 def of_neighbours(g: Graph, m: InterleavedRotary) -> Tensor:
-    """The same beside each other, for neighbours, perhaps as complex numbers; heads may be split at once into pairs."""
+    """The same for neighbours, optionally as complex numbers.  Heads may be split into pairs in one step."""
     forms = two_term_form(g, m), two_term_form(g, m, of_base=True), matrix_form(g, m), rotate_half_form(g, m)
     return g.any_of(*forms, rotate_half_form(g, m, of_base=True))
 
 
 def of_sorted_neighbours(g: Graph, m: DeinterleavedRotary) -> Tensor:
-    """The same for neighbours that become halves, as DeepSeek has it."""
+    """The same for neighbours that become halves, as in DeepSeek."""
     return two_term_form(g, m)
 
 
@@ -35,13 +35,13 @@ def of_sorted_neighbours(g: Graph, m: DeinterleavedRotary) -> Tensor:
 def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
-    What: for the halves a, b of the last axis of [batch, head, row, column], or for each pair of neighbours there:
-    a · cos − b · sin and b · cos + a · sin, each by its formula, or as x · cos + turned(x) · sin; the sines may have
-    the signs.  The heads may stand behind the rows.  For target onnx, the op of ONNX Runtime becomes RotaryEmbedding
-    too; for target decomposed, both become primitives.
+    What: a · cos − b · sin and b · cos + a · sin. a and b are the halves of the last axis of [batch, head, row,
+    column], or neighbours there.  Each part may have its own formula, or both may be written as x · cos + turned(x) ·
+    sin.  The sines may contain the signs.  The heads may follow the rows.  For target onnx, the op of ONNX Runtime
+    becomes RotaryEmbedding too.  For target decomposed, both ops become primitives.
     Numerics: rounding only.
     """
-    require(isinstance(m, DecomposedRotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
+    require(isinstance(m, DecomposedRotary), "RotaryEmbedding (ONNX) is not converted to an op of ONNX Runtime")
     return emit_rotary(g, cast(DecomposedRotary, m), emit_ort_rotary)
 
 
@@ -56,5 +56,5 @@ def _(g: Graph, m: Captures) -> Tensor:
 
 @rotary_embedding.on("decomposed")
 def _(g: Graph, m: Captures) -> Tensor:
-    require(not isinstance(m, DecomposedRotary), "it is in parts already")
+    require(not isinstance(m, DecomposedRotary), "it is already decomposed")
     return decompose_rotary(g, cast(FusedRotary, m))

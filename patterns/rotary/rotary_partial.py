@@ -1,4 +1,4 @@
-"""Rotary position embedding of the first numbers of each head, behind which the others stay as they are."""
+"""Rotary position embedding of the first numbers of each head.  The other numbers stay unchanged."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from ._fused_rotary import FusedRotary, onnx_rotary, ort_rotary
 
 
 class Partial(FusedRotary):
-    """Heads, the part of them that is turned and the rest.
+    """Heads, their rotated part and the rest.
 
-    joined: the parts of heads behind rows as one axis.
+    joined: the parts of heads after the rows, joined in one axis.
     """
 
     x: Tensor = dims("batch _ _ columns")
@@ -20,7 +20,7 @@ class Partial(FusedRotary):
 
 
 def of_part(g: Graph, m: Partial) -> Tensor:
-    """RotaryEmbedding of a part of each head; heads behind the rows are joined for it and split again."""
+    """RotaryEmbedding of a part of each head.  Heads after the rows are joined for it and split again."""
     m.part, m.rest = g.parts(m.x, 2, -1)
     m.joined = g.reshaped(m.part)
     behind_rows = g.reshaped(ort_rotary(g, m, m.joined))
@@ -29,14 +29,14 @@ def of_part(g: Graph, m: Partial) -> Tensor:
 
 @rule(patterns=[of_part], target="any")
 def rotary_partial(g: Graph, m: Partial) -> Tensor:
-    """Let RotaryEmbedding take whole heads, of which it turns the first numbers, and leave the others itself.
+    """Pass whole heads to RotaryEmbedding, which rotates only their first numbers.
 
-    What: concat(rotary(x[..., :n]), x[..., n:]) over the last axis of [batch, head, row, column], or with the heads
-    behind the rows, which ONNX Runtime's op takes joined.
+    What: concat(rotary(x[..., :n]), x[..., n:]) over the last axis of [batch, head, row, column].  The heads may also
+    follow the rows, and the op of ONNX Runtime reads them joined.
     Numerics: none.
     """
     size = m.part.shape[3]
-    require(not m.attributes.get("rotary_embedding_dim"), "of the first part, it turns a part again")
+    require(not m.attributes.get("rotary_embedding_dim"), "it already rotates only a part of its input")
     if m.standard is not None:
         return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **{**m.attributes, "rotary_embedding_dim": size})
     heads = m.x.shape[1 if m.joined is None else 2]
@@ -45,6 +45,6 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
     if m.joined is None:
         return ort_rotary(g, m, m.x, **settings)
     is_joined = m.attributes.get("num_heads") == heads and m.joined.shape == (*m.part.shape[:2], heads * size)
-    require(is_joined, "the heads are joined otherwise")
+    require(is_joined, "the heads are joined in another way")
     made = ort_rotary(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **settings)
     return g.reshape(made, [0, 0, heads, m.columns])

@@ -1,4 +1,4 @@
-"""What each element of an axis adds to each new one when pictures are resized."""
+"""The weight of each element of an axis in each new element when images are resized."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 KERNEL_RADIUS = {"linear": 1, "cubic": 2}
-INFINITY_DIFFERS = {"non_finite": "of one infinite element a product makes NaN where its weight is 0"}
+INFINITY_DIFFERS = {"non_finite": "in a product, an infinite element gives NaN even if its weight is 0"}
 Numbers = np.ndarray[Any, Any]
 
 
 def string_attribute(settings: Mapping[str, Any], name: str, default: str) -> str:
-    """An attribute that is a word."""
+    """Return a string attribute."""
     found = settings.get(name, default)
     return found.decode() if isinstance(found, bytes) else str(found)
 
@@ -26,11 +26,11 @@ def cubic_weights(distance: Numbers, a: float) -> Numbers:
 def interpolation_matrix(
     size: int, places: Numbers, squeezed: float, cubic: float | None, *, excludes: bool
 ) -> Numbers:
-    """What each element of an axis adds to each new one: [new, old], rows that sum to 1.
+    """Return the weight of each element of an axis in each new element: [new, old], with rows that sum to 1.
 
-    places: where between the elements each new one lies.  squeezed: below 1 the weights reach so much further.  cubic:
-    the factor of cubic weights, None for triangles.  excludes: elements beyond an edge do not count; else the edge
-    stands for them.
+    places: the positions of the new elements between the old ones. squeezed: below 1, the weights reach farther by this
+    factor. cubic: the factor of cubic weights, or None for triangles. excludes: elements beyond an edge do not count.
+    Otherwise they equal the element at the edge.
     """
     reach = int(np.ceil(2 / squeezed)) + 1
     wide = 0 if excludes else reach + int(max(0, np.ceil(-places.min()), np.ceil(places.max() - size + 1)))
@@ -46,7 +46,7 @@ def interpolation_matrix(
 
 
 def nearest_indices(places: Numbers, size: int, how: str) -> Numbers:
-    """Which element each new one is."""
+    """Return the index of the nearest old element for each new one."""
     below, above = np.floor(places), np.ceil(places)
     rounded = {
         "floor": below,

@@ -1,4 +1,4 @@
-"""Attention to a few places of each level (Zhu et al., "Deformable DETR", arXiv:2010.04159)."""
+"""Attention to a few positions of each level (Zhu et al., "Deformable DETR", arXiv:2010.04159)."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
 
-DIFFERS = {"non_finite": "of a place that is no number each kernel makes numbers of its own"}
-VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
+DIFFERS = {"non_finite": "for a NaN position each kernel gives other numbers"}
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # version 2 is in TensorRT 10.11 and newer
 
 
 class Places(Captures):
-    """The values of all levels, their sizes and where each begins; for each query the places and their weights."""
+    """The values of all levels, the size and start of each level, and the positions and weights for each query."""
 
     value: Tensor
     sizes: Tensor
@@ -21,21 +21,23 @@ class Places(Captures):
     settings: dict[str, Any]
 
     def levels(self) -> list[tuple[int, int, int]]:
-        """Height, width and beginning of each level."""
-        require(self.sizes.is_constant and self.starts.is_constant, "the sizes of the levels are no constants")
+        """The height, width and start of each level."""
+        require(self.sizes.is_constant and self.starts.is_constant, "the sizes of the levels must be constant")
         sizes, starts = self.sizes.values.reshape(-1, 2).tolist(), self.starts.values.reshape(-1).tolist()
         return [(int(tall), int(wide), int(start)) for (tall, wide), start in zip(sizes, starts, strict=True)]
 
     def numbers(self) -> tuple[int, int, int, int]:
-        """How many heads there are, numbers in each, queries, and places in each level."""
-        require(self.value.rank == 4 and self.places.rank == 6, "the ranks of the values and the places are unknown")
+        """The number of heads, their size, the number of queries, and the number of positions in each level."""
+        require(self.value.rank == 4 and self.places.rank == 6, "the ranks of the values and the positions are unknown")
         found = (*self.value.shape[2:], self.places.shape[1], self.places.shape[4])
-        require(all(isinstance(size, int) for size in found), "heads, queries and places are no fixed numbers")
+        require(
+            all(isinstance(size, int) for size in found), "the numbers of heads, queries and positions must be fixed"
+        )
         return found
 
 
 def placeholder(g: Graph, m: Places) -> Tensor:
-    """The node that mmdeploy's export of mmcv writes."""
+    """The node that mmdeploy writes for mmcv."""
     tensors = m.value, m.sizes, m.starts, m.places, m.weights
     made: Tensor = g.op("*::MMCVMultiScaleDeformableAttention", *tensors, **m.settings)
     return made
@@ -43,13 +45,14 @@ def placeholder(g: Graph, m: Places) -> Tensor:
 
 @rule(patterns=[placeholder], target={"onnx": 16}, differs=DIFFERS)
 def deformable_attention(g: Graph, m: Places) -> Tensor:
-    """Write the deformable attention that an exporter left as a placeholder with GridSample, or as TensorRT's plugin.
+    """Write deformable attention that was exported as a placeholder with GridSample, or as a TensorRT plugin.
 
-    What: for each query and head the values at its places in each level, bilinear, by its weights; sizes of levels are
-    constants.  For ONNX a GridSample for each level, which needs fixed numbers of queries, heads and places.
-    Numerics: rounding only; places are scaled to -1 to 1 and back.
-    TensorRT: the plugin MultiscaleDeformableAttnPlugin_TRT (version 2 came with 10.11), which TensorRT-RTX has not: for
-    that, write it with target onnx first.
+    What: for each query and head, the weighted sum of the values at its positions in each level, with bilinear
+    interpolation.  The sizes of the levels must be constant.  For ONNX, the rule writes one GridSample for each level,
+    which needs fixed numbers of queries, heads and positions.
+    Numerics: rounding only.  Positions are scaled to -1 to 1 and back.
+    TensorRT: the plugin MultiscaleDeformableAttnPlugin_TRT (version 2 needs TensorRT 10.11).  TensorRT-RTX does not
+    have it.  For TensorRT-RTX, apply the rule with target onnx first.
     """
     heads, width, queries, count = m.numbers()
     rows = g.transpose(m.value, perm=[0, 2, 3, 1])
@@ -71,5 +74,8 @@ def _(g: Graph, m: Places) -> Tensor:
     sizes, starts = (g.literal(one.values.astype(np.int32)) for one in (m.sizes, m.starts))
     name = "trt.plugins::MultiscaleDeformableAttnPlugin_TRT"
     made = g.op(name, m.value, sizes, starts, m.places, m.weights, **VERSION)
-    require(m.value.rank == 4 and all(isinstance(size, int) for size in m.value.shape[2:]), "the heads are not known")
+    require(
+        m.value.rank == 4 and all(isinstance(size, int) for size in m.value.shape[2:]),
+        "the number or the size of the heads is unknown",
+    )
     return g.reshape(made, [0, 0, m.value.shape[2] * m.value.shape[3]])

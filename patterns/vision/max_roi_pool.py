@@ -1,4 +1,4 @@
-"""The largest numbers of the parts of regions, by comparing each row and column with where the parts begin and end."""
+"""The maxima of parts of regions, by comparing each row and column with the bounds of the parts."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
 
-INFINITE = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
+INFINITE = {"non_finite": "each runtime decides whether a maximum propagates NaN"}
 
 
 class MaxRoiPool(Captures):
-    """Pictures, regions of them, into how many parts each is cut, and how large the pictures are beside the regions."""
+    """Images, their regions, the number of parts of each region, and the scale from regions to images."""
 
     x: Tensor
     rois: Tensor
@@ -30,7 +30,7 @@ def rounded(g: Graph, x: Tensor) -> Tensor:
 
 
 def inside(g: Graph, m: MaxRoiPool, axis: int, first: int, last: int, parts: int) -> tuple[Tensor, Tensor]:
-    """Which elements of an axis lie in each part of each region [region, part, element], and which parts are empty."""
+    """Return which elements of an axis are in each part of each region [region, part, element], and the empty parts."""
     kind = m.rois.dtype
     size = g.gather(g.shape(m.x), np.array(axis))
     most = g.cast(size, to=str(kind))
@@ -52,13 +52,13 @@ def inside(g: Graph, m: MaxRoiPool, axis: int, first: int, last: int, parts: int
 
 @rule(patterns=[node], target="any", opset=13, lacking=True, dtypes="floats", differs=INFINITE)
 def max_roi_pool(g: Graph, m: MaxRoiPool) -> Tensor:
-    """Write a MaxRoiPool as maxima over rows and columns that lie in each part of a region.
+    """Write a MaxRoiPool as maxima over the rows and columns of each part of a region.
 
-    What: the corners of regions are rounded to elements, as ONNX Runtime does; empty parts are zero.  Each part looks
-    at every row and column.
+    What: the corners of regions are rounded to elements, as in ONNX Runtime.  Empty parts are zero.  Each part reads
+    every row and column.
     Numerics: none.
     """
-    require(m.x.rank == 4 and m.rois.rank == 2, "the rank of the pictures or the regions is unknown")
+    require(m.x.rank == 4 and m.rois.rank == 2, "the rank of the images or the regions is unknown")
     require(m.x.dtype is not None and m.rois.dtype == m.x.dtype, "the dtypes are unknown or differ")
     least = np.array(-np.inf, m.x.dtype)
     rows, no_rows = inside(g, m, 2, first=2, last=4, parts=m.parts[0])

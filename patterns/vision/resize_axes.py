@@ -1,4 +1,4 @@
-"""Images resized along named axes, for targets that want a scale for every axis."""
+"""Images resized along given axes, for targets that need a scale for every axis."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ._interpolation import string_attribute
 
 
 class Named(Captures):
-    """Pictures, by how much they grow or how large they are to be along some axes, and how."""
+    """Images, scales or sizes for some axes, and the attributes of the Resize."""
 
     x: Tensor
     scales: Constant | Any = None
@@ -19,28 +19,30 @@ class Named(Captures):
 
 
 def resized(g: Graph, m: Named) -> Tensor:
-    """Resize, its axes named."""
+    """Resize with explicit axes."""
     return g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)
 
 
 @rule(patterns=[resized], target="any", opset=18, lacking=True)
 def resize_axes(g: Graph, m: Named) -> Tensor:
-    """Tell a Resize the sizes, or scales, of all axes, where the target does not take those of some.
+    """Give a Resize the sizes or scales of all axes, if the target does not support sizes or scales of some axes.
 
-    What: the sizes of the other axes, as they are, or scales of 1.
+    What: the current sizes of the other axes, or scales of 1.
     Numerics: none.
-    TensorRT: its parser refuses sizes of some axes where another one is free, and scales of some axes.
+    TensorRT: its parser refuses sizes of some axes if another axis is dynamic, and scales of some axes.
     """
     rank = m.x.rank
     require(rank is not None, "the rank of x is unknown")
     axes = [axis % rank for axis in m.axes or ()]
-    require(bool(axes), "its axes are not named, so it is of all")
+    require(bool(axes), "it has no axes, so its sizes or scales are for all axes")
     require(
         string_attribute(m.attributes, "keep_aspect_ratio_policy", "stretch") == "stretch",
-        "it keeps the ratio of the sides",
+        "it keeps the aspect ratio (keep_aspect_ratio_policy)",
     )
     if m.sizes is None:
-        require(m.scales is not None and m.scales.values.size == len(axes), "there is no scale for each axis named")
+        require(
+            m.scales is not None and m.scales.values.size == len(axes), "it must have one scale for each of its axes"
+        )
         scales = np.ones(rank, np.float32)
         scales[axes] = m.scales.values.reshape(-1)
         return g.resize(m.x, scales=scales, **m.attributes)

@@ -1,4 +1,4 @@
-"""Pictures resized to sizes, or at places between the pixels, that a target does not know."""
+"""Images resized with sizes or coordinates that a target does not support."""
 
 from math import floor
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ PLACE, POLICY = "coordinate_transformation_mode", "keep_aspect_ratio_policy"
 
 
 class CroppedResize(Captures):
-    """Pictures, what is cut out of them, the sizes that they are to have or by how much they grow, and how."""
+    """Images, the cropped region, the new sizes or the scales, and the attributes of the Resize."""
 
     x: Tensor
     region: Constant | Any = None
@@ -30,12 +30,12 @@ class CroppedResize(Captures):
     attributes: dict[str, Any]
 
     def axes(self) -> list[int]:
-        """The axes that are named."""
+        """The axes of the Resize."""
         return [axis % self.x.rank for axis in self.attributes.get("axes") or range(self.x.rank)]
 
 
 class AxisResize(NamedTuple):
-    """How Resize changes one axis."""
+    """The change of one axis by Resize."""
 
     axis: int
     """The axis."""
@@ -44,14 +44,14 @@ class AxisResize(NamedTuple):
     number: int
     """Its size after."""
     scale: float
-    """Factor between the two, as the node states it."""
+    """Factor between the two sizes, from the attributes of the node."""
     start: float
-    """Where the part to resize begins, as a fraction of the axis."""
+    """Start of the part to resize, as a fraction of the axis."""
     end: float
-    """Where that part ends."""
+    """End of that part, as a fraction of the axis."""
 
     def places(self, kind: str) -> Numbers:
-        """Where between the elements each new one lies, in float32 as kernels compute it."""
+        """The position of each new element between the old ones, in float32 as kernels compute it."""
         new, half = np.arange(self.number, dtype=np.float32), np.float32(0.5)
         scale, last = np.float32(self.scale), np.float32(self.size - 1)
         if kind == "asymmetric":
@@ -70,11 +70,14 @@ class AxisResize(NamedTuple):
 
 
 def changes(m: CroppedResize, policy: str) -> list[AxisResize]:
-    """What becomes of each axis that is named."""
+    """Return the change of each axis of the Resize."""
     constant, axes = m.scales if m.sizes is None else m.sizes, m.axes()
-    require(constant is not None and constant.values.size == len(axes), "no sizes or scales of each axis are constants")
+    require(
+        constant is not None and constant.values.size == len(axes),
+        "neither sizes nor scales are constant for each axis",
+    )
     sizes = [m.x.shape[axis] for axis in axes]
-    require(all(isinstance(size, int) and size > 0 for size in sizes), "a size is free")
+    require(all(isinstance(size, int) and size > 0 for size in sizes), "a size is dynamic")
     values = constant.values.reshape(-1).tolist()
     if m.sizes is None:
         counts, scales = [floor(np.float32(v) * np.float32(n)) for v, n in zip(values, sizes, strict=True)], values
@@ -97,16 +100,20 @@ def resized(g: Graph, m: CroppedResize) -> Tensor:
 
 @rule(patterns=[resized], target="any", opset=11, lacking=True, dtypes="floats", differs=INFINITY_DIFFERS)
 def resize_coordinates(g: Graph, m: CroppedResize) -> Tensor:
-    """Write a Resize of places or sizes that the target does not know as another Resize, as Gather, or as products.
+    """Write a Resize with unsupported coordinates or sizes as another Resize, as Gather, or as matrix products.
 
-    What: half_pixel_symmetric, tf_crop_and_resize and keep_aspect_ratio_policy.  Where sizes are told, the first is
-    half_pixel.  Else the sizes must be fixed: the nearest elements are gathered, and linear and cubic ones are products
-    with tables of weights along the last two axes; what lies outside of the picture has its own value.
+    What: half_pixel_symmetric, tf_crop_and_resize and keep_aspect_ratio_policy.  If sizes are given, half_pixel
+    replaces half_pixel_symmetric.  Otherwise the sizes must be fixed: Gather selects nearest elements, and linear and
+    cubic interpolation are products with tables of weights along the last two axes.  Elements outside the image get the
+    extrapolation value.
     Numerics: rounding only.
     """
     require(m.x.rank is not None and not m.attributes.get("antialias"), "the rank of x is unknown, or it antialiases")
     kind, policy = string_attribute(m.attributes, PLACE, PLACES[0]), string_attribute(m.attributes, POLICY, "stretch")
-    require(kind in PLACES and (kind not in KNOWN or policy != "stretch"), "it is for other places, or sizes, alone")
+    require(
+        kind in PLACES and (kind not in KNOWN or policy != "stretch"),
+        "the target supports these coordinates and sizes, or they are unknown",
+    )
     if kind == "half_pixel_symmetric" and m.sizes is not None and policy == "stretch":
         return g.resize(m.x, sizes=m.sizes, **{**m.attributes, PLACE: "half_pixel"})
     mode, outside = string_attribute(m.attributes, "mode", "nearest"), np.zeros((1,) * m.x.rank, bool)
@@ -122,12 +129,12 @@ def resize_coordinates(g: Graph, m: CroppedResize) -> Tensor:
             how = string_attribute(m.attributes, "nearest_mode", "round_prefer_floor")
             made = g.gather(made, nearest_indices(places, one.size, how), axis=one.axis)
             continue
-        require(mode in KERNEL_RADIUS and one.axis >= last - 1 > -1, "another axis than the last two changes")
+        require(mode in KERNEL_RADIUS and one.axis >= last - 1 > -1, "only the last two axes may change")
         cubic = None if mode == "linear" else m.attributes.get("cubic_coeff_a", -0.75)
         excludes = bool(m.attributes.get("exclude_outside"))
         weights = interpolation_matrix(one.size, places, 1.0, cubic, excludes=excludes).astype(m.x.dtype)
         made = g.matmul(made, weights.T) if one.axis == last else g.matmul(weights, made)
     if outside.any():
         made = g.where(outside, np.array(m.attributes.get("extrapolation_value", 0.0), m.x.dtype), made)
-    require(made is not m.x, "no element changes")
+    require(made is not m.x, "the Resize changes no element")
     return made

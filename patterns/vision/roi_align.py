@@ -9,12 +9,12 @@ from surgeon import Captures, Graph, Tensor, require, rule
 TORCHVISION = ("spatial_scale", "pooled_height", "pooled_width", "sampling_ratio", "aligned")
 MMCV = ("spatial_scale", "output_height", "output_width", "sampling_ratio", "aligned", "mode")
 PLUGIN = (*MMCV[:4], "coordinate_transformation_mode", "mode")
-VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.1 and newer
-DIFFERS = {"non_finite": "ONNX Runtime refuses boxes that are no numbers"}
+VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # version 2 is in TensorRT 10.1 and newer
+DIFFERS = {"non_finite": "ONNX Runtime refuses boxes with NaN"}
 
 
 class RoiAlign(Captures):
-    """Images, boxes, and which image each is of where the first of five columns does not say it."""
+    """Images, boxes, and the image of each box, unless the first of five columns of the boxes is the image."""
 
     x: Tensor
     boxes: Tensor
@@ -23,66 +23,67 @@ class RoiAlign(Captures):
 
 
 def torchvision(g: Graph, m: RoiAlign) -> Any:
-    """The placeholder of `torchvision::roi_align`, its arguments by the names of the C++ schema."""
+    """The placeholder of `torchvision::roi_align`, with its arguments by the names of the C++ schema."""
     return g.op("*::roi_align", m.x, m.boxes, **m.settings)
 
 
 def mmcv(g: Graph, m: RoiAlign) -> Any:
-    """The node that mmcv's and mmdeploy's own exports write."""
+    """The node that mmcv and mmdeploy export."""
     return g.op("*::MMCVRoiAlign", m.x, m.boxes, **m.settings)
 
 
 def plugin(g: Graph, m: RoiAlign) -> Any:
-    """TensorRT's plugin node."""
+    """The node of the TensorRT plugin."""
     return g.op("trt.plugins::ROIAlign_TRT", m.x, m.boxes, m.images, **m.settings)
 
 
 class RoiAlignCall(NamedTuple):
-    """What the spellings of a call differ in: how large an output is made, of how many points, and from where on."""
+    """A call in one form: output size, number of samples, and scale and shift of the boxes."""
 
     scale: float
-    """From the coordinates of the boxes to those of the input."""
+    """Scale from the coordinates of the boxes to those of the input."""
     height: int
     """Rows of an output."""
     width: int
     """Columns of an output."""
     ratio: int
-    """Samples per cell and axis; 0 for as many as its size."""
+    """Samples per cell and axis.  0 means as many as the size of the cell."""
     aligned: bool
     """Whether boxes are shifted by half a pixel."""
 
 
 def call_of(m: RoiAlign) -> RoiAlignCall:
-    """The call that was matched; one that lost arguments on its way says something else than was meant."""
+    """Return the matched call.  Refuse a call that lost arguments in the export: it would mean something else."""
     settings = m.settings
     names = next((names for names in (PLUGIN, MMCV) if names[-2] in settings and "mode" in settings), TORCHVISION)
     lost = [name for name in names if name not in settings]
-    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
-    require(settings.get("mode", "avg") in ("avg", 1), "it takes the largest of a cell, not the mean")
+    require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by name")
+    require(settings.get("mode", "avg") in ("avg", 1), "it computes the maximum of a cell, not the mean")
     scale, height, width, ratio, aligned = (settings[name] for name in names[:5])
     return RoiAlignCall(scale, height, width, ratio=max(ratio, 0), aligned=bool(aligned))
 
 
 def parts_of(g: Graph, m: RoiAlign, dtype: Any) -> tuple[Tensor, Tensor]:
-    """The corners of the boxes, and which image each is of."""
+    """Return the corners of the boxes, and the image of each box."""
     if m.images is not None:
         return m.boxes, g.cast(m.images, to=dtype)
-    require(m.boxes.rank == 2 and m.boxes.shape[1] == 5, "the boxes have no first column that says their image")
+    require(m.boxes.rank == 2 and m.boxes.shape[1] == 5, "the boxes must have the image as the first of five columns")
     images, corners = g.split(m.boxes, [1, 4], axis=1, outputs=2)
     return corners, g.cast(g.squeeze(images, [1]), to=dtype)
 
 
 @rule(patterns=[torchvision, mmcv], target="onnx", opset=10, differs=DIFFERS)
 def roi_align(g: Graph, m: RoiAlign) -> Tensor:
-    """Write a RoIAlign that an exporter left as a placeholder as RoiAlign, or as TensorRT's plugin.
+    """Write a RoIAlign that was exported as a placeholder as RoiAlign, or as a TensorRT plugin.
 
-    What: cells of each box, in each the mean of points between the pixels, of torchvision and of mmcv.
+    What: RoIAlign of torchvision and of mmcv.  Each box is divided into cells, and each cell is the mean of
+    interpolated samples.
     Numerics: rounding only.
-    TensorRT: the plugin ROIAlign_TRT (version 2 came with 10.1).  Of an empty box it makes 0/0 where others make zeros,
-    so zeros are put there.
+    TensorRT: the plugin ROIAlign_TRT (version 2 needs TensorRT 10.1).  For an empty box it computes 0/0, but other
+    runtimes give zeros, so the rule inserts zeros.
     """
     call = call_of(m)
-    require(m.match.opset >= 16 or not call.aligned, "before opset 16 RoiAlign does not shift by half a pixel")
+    require(m.match.opset >= 16 or not call.aligned, "before opset 16 RoiAlign cannot shift boxes by half a pixel")
     mode = {"coordinate_transformation_mode": "half_pixel" if call.aligned else "output_half_pixel"}
     corners, images = parts_of(g, m, np.int64)
     return g.roi_align(

@@ -1,4 +1,4 @@
-"""Convolutions and linear layers, and arithmetic on their weights: one number for each channel that they make."""
+"""Convolutions and linear layers, and arithmetic on their weights with one number for each output channel."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class WeightedOp(Captures):
-    """What a convolution or a linear layer reads, and its constants."""
+    """The input of a convolution or a linear layer, and its constants."""
 
     x: Tensor
     w: Constant
@@ -30,23 +30,24 @@ def linear(g: Graph, m: WeightedOp) -> Tensor:
 
 
 def require_column_bias(m: WeightedOp, columns: int) -> None:
-    """The weights are a matrix, and the bias, if there is one, is a number for each of its columns."""
-    require(m.w.rank == 2, "the weights are no matrix")
+    """Require that the weights are a matrix, and that the bias, if any, has one number for each column."""
+    require(m.w.rank == 2, "the weights must be a matrix")
     fits = m.bias is None or (m.bias.values.size == columns == (m.bias.shape or (1,))[-1])
-    require(fits, "the bias must hold one number for each column of the weights")
+    require(fits, "the bias must have one number for each column of the weights")
     require_no_wider(m.x, m.bias)
 
 
 def require_no_wider(x: Tensor, factor: Tensor | None) -> None:
-    """Refuse a bias or scale of more axes than a linear layer gives, which are then axes of the result."""
+    """Refuse a bias or scale with more axes than the output of a linear layer, because the result has its axes too."""
     fits = factor is None or (factor.rank is not None and (factor.rank < 2 or factor.rank <= (x.rank or 0)))
-    require(fits, "the bias or scale has more axes than the product, and so has the result")
+    require(fits, "the bias or scale has more axes than the product, so the result has more axes too")
 
 
 def rounded_product(w: Array, factor: Array) -> Array:
-    """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time.
+    """Return w · factor in the dtype of w, computed in float64 and rounded once, one buffer at a time.
 
-    Refuses to round a whole channel to 0 that is none, which training may have let die: infinity times 0 is NaN.
+    Refuse products that round a whole channel to 0, unless the channel is 0 already.  Training may leave such a
+    channel, and infinity times 0 is NaN.
     """
     made = np.empty_like(w)
     with np.errstate(all="ignore"):
@@ -54,33 +55,35 @@ def rounded_product(w: Array, factor: Array) -> Array:
     shape = (1,) * (w.ndim - factor.ndim) + factor.shape
     beside = tuple([axis for axis, size in enumerate(shape) if size == 1])
     lost = w.any(axis=beside, keepdims=True) & (factor != 0) & ~made.any(axis=beside, keepdims=True)
-    require(not lost.any(), f"the numbers of a channel would be too small for {made.dtype.name}")
+    require(not lost.any(), f"the weights of a channel would round to 0 in {made.dtype.name}")
     return require_finite(made)
 
 
 def require_finite(made: Array) -> Array:
-    """The same numbers.  Refuses those that the dtype of the weights cannot hold."""
-    require(bool(np.isfinite(made).all()), f"a folded number would not be finite in {made.dtype.name}")
+    """Return the same numbers.  Refuse numbers outside the range of the dtype of the weights."""
+    require(bool(np.isfinite(made).all()), f"a folded number would be infinite or NaN in {made.dtype.name}")
     return made
 
 
 def matched_conv(match: Match) -> str:
-    """Conv or ConvTranspose, whichever was matched."""
+    """Return the matched op: Conv or ConvTranspose."""
     return next(str(node.op) for node in match.nodes if node.op in ("Conv", "ConvTranspose"))
 
 
 def output_channels(op: str, w: Constant, group: int) -> int:
-    """The number of channels that a convolution makes: weights are [M, C/group, ...] or [C, M/group, ...]."""
+    """Return the number of output channels of a convolution.  Weights are [M, C/group, ...] or [C, M/group, ...]."""
     return int(w.shape[1] * group if op == "ConvTranspose" else w.shape[0])
 
 
 def with_scaled_channels(op: str, w: Constant, factor: Array, group: int) -> Array:
-    """Weights of a convolution, each of the channels that it makes multiplied.  Refuses another number of factors."""
+    """Multiply the weights of a convolution by one number for each output channel.  Refuse other numbers of factors."""
     made = w.shape[0] if op == "Conv" else w.shape[1] * group
-    require(factor.size == made, f"the convolution makes {made} channels, and what follows has {factor.size}")
+    require(
+        factor.size == made, f"the convolution has {made} output channels, but the constant has {factor.size} numbers"
+    )
     if op == "Conv":
         return rounded_product(w.values, factor.reshape(-1, *[1] * (len(w.shape) - 1)))
-    parts = w.values.reshape(group, w.shape[0] // group, w.shape[1], -1)  # a group makes a part of the channels
+    parts = w.values.reshape(group, w.shape[0] // group, w.shape[1], -1)  # each group computes a part of the channels
     return rounded_product(parts, factor.reshape(group, 1, -1, 1)).reshape(w.shape)
 
 
@@ -92,11 +95,11 @@ def folded_bias(bias: Constant | None, factor: Array | float, shift: Array, dtyp
 
 
 def over_channels(value: Constant | None, rank: int, channels: int, default: float) -> Array:
-    """The number of a constant for each channel.  Refuses one that differs within a channel or adds an axis."""
+    """Return one number of a constant for each channel.  Refuse a constant that varies in a channel or adds an axis."""
     if value is None:
         return np.full(channels, default)
-    require(len(value.shape) <= rank, "the constant has more axes than what the convolution makes")
+    require(len(value.shape) <= rank, "the constant has more axes than the output of the convolution")
     shape = (1,) * (rank - len(value.shape)) + tuple(value.shape)
     fits = all(size == 1 for axis, size in enumerate(shape) if axis != 1) and shape[1] in (1, channels)
-    require(fits, "the constant must hold one number for each channel, or one for all")
+    require(fits, "the constant must have one number for each channel, or one for all")
     return np.broadcast_to(value.values.astype(np.float64).reshape(-1), channels)

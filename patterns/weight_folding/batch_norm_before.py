@@ -1,4 +1,4 @@
-"""Batch normalisation at inference before a convolution or a linear layer, as part of its weights and bias."""
+"""Batch normalisation at inference before a convolution or a linear layer, folded into its weights and bias."""
 
 import numpy as np
 
@@ -8,35 +8,38 @@ from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of
 
 
 def norm_and_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
-    """conv of the normalised."""
+    """conv of the normalised input."""
     return g.conv(batch_norm_of(g, m, m.x), m.w, m.bias, **m.attributes)
 
 
 def norm_and_linear(g: Graph, m: FoldedBatchNorm) -> Tensor:
-    """The same before a Gemm, whose rows of weights are the channels."""
+    """The same before a Gemm.  The rows of its weights are the channels."""
     return g.gemm(batch_norm_of(g, m, m.x), m.w, m.bias, **m.attributes)
 
 
 def pads_nothing(m: FoldedBatchNorm) -> None:
-    """What is put around pictures would have to be shifted too."""
+    """Require a convolution without padding: the normalisation would have to shift the padding too."""
     pads = m.attributes.get("pads") or [0]
     is_bare = not any(pads) and m.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    require(is_bare, "the convolution puts zeros around, which the normalisation would shift")
+    require(is_bare, "the convolution pads with zeros, which the normalisation would shift")
 
 
 @rule(patterns=[norm_and_conv], conditions=[is_inference, pads_nothing], target="onnx", opset=7)
 def batch_norm_before_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
-    """Fold a batch normalisation at inference into the convolution behind it, where that puts no zeros around.
+    """Fold a batch normalisation at inference into the convolution after it, if the convolution does not pad.
 
-    What: weights · k and bias + Σ weights · s, for k = scale / √(variance + ε) and s = shift − mean · k of each channel
-    that the convolution reads.
-    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    What: weights · k and bias + Σ weights · s, with k = scale / √(variance + ε) and s = shift − mean · k for each input
+    channel of the convolution.
+    Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     factor, offset = affine_coefficients(m)
     group, (made, read, *_) = m.attributes.get("group", 1), m.w.shape
-    require(factor.size == read * group, f"the convolution reads {read * group} channels, and {factor.size} are normal")
+    require(
+        factor.size == read * group,
+        f"the convolution has {read * group} input channels, but the normalisation has {factor.size}",
+    )
     ones = [1] * (len(m.w.shape) - 2)
-    of_each = np.repeat(np.arange(group), made // group)  # the group of each channel that is made
+    of_each = np.repeat(np.arange(group), made // group)  # the group of each output channel
     factors, offsets = (item.reshape(group, read)[of_each].reshape(made, read, *ones) for item in (factor, offset))
     added = (m.w.values.astype(np.float64) * offsets).reshape(made, -1).sum(axis=1)
     bias = g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype))
@@ -45,17 +48,20 @@ def batch_norm_before_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
 
 @rule(patterns=[norm_and_linear], conditions=[is_inference], target="onnx", opset=7)
 def batch_norm_before_gemm(g: Graph, m: FoldedBatchNorm) -> Tensor:
-    """Fold a batch normalisation at inference into the Gemm behind it.
+    """Fold a batch normalisation at inference into the Gemm after it.
 
-    What: as `batch_norm_before_conv`; the columns of what is multiplied are the channels.
-    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    What: as `batch_norm_before_conv`.  The columns of the input are the channels.
+    Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     factor, offset = affine_coefficients(m)
     settings = dict(m.attributes)
-    require(not settings.get("transA", 0), "what is normalised is turned before it is multiplied")
+    require(not settings.get("transA", 0), "the normalised tensor is transposed before the product")
     is_turned = bool(settings.get("transB", 0))
-    require(m.w.shape[1 if is_turned else 0] == factor.size, "the Gemm multiplies other channels than the normal ones")
-    require(settings.pop("beta", 1.0) == 1.0 or m.bias is None, "the bias is multiplied with a number")
+    require(
+        m.w.shape[1 if is_turned else 0] == factor.size,
+        "the Gemm and the normalisation have different numbers of channels",
+    )
+    require(settings.pop("beta", 1.0) == 1.0 or m.bias is None, "the Gemm scales its bias (beta)")
     weights = m.w.values.astype(np.float64) if is_turned else m.w.values.astype(np.float64).T
     added = (weights * offset).sum(axis=1) * settings.get("alpha", 1.0)
     made = rounded_product(m.w.values, factor if is_turned else factor.reshape(-1, 1))

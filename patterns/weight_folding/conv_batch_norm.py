@@ -1,4 +1,4 @@
-"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) at inference, behind a convolution or a linear layer."""
+"""Batch normalisation (Ioffe and Szegedy, arXiv:1502.03167) at inference, after a convolution or a linear layer."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ._channel_weights import Array, WeightedOp, conv, folded_bias, matched_conv
 
 
 class FoldedBatchNorm(WeightedOp):
-    """A convolution or a linear layer, and the attributes of the normalisation after it; momentum does not matter."""
+    """A convolution or a linear layer, and the constants of the normalisation after it. momentum has no effect."""
 
     scale: Constant
     shift: Constant
@@ -18,7 +18,7 @@ class FoldedBatchNorm(WeightedOp):
 
 
 def batch_norm_of(g: Graph, m: FoldedBatchNorm, made: Tensor) -> Tensor:
-    """(made − mean) / √(variance + ε) · scale + shift, each a vector over channels."""
+    """(made − mean) / √(variance + ε) · scale + shift.  Each is a vector over channels."""
     vectors = m.scale, m.shift, m.mean, m.variance
     return g.batch_normalization(made, *vectors, epsilon=m.epsilon, momentum=m.momentum)
 
@@ -29,21 +29,21 @@ def conv_and_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
 
 
 def linear_and_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
-    """The same behind a Gemm, whose columns are the channels."""
+    """The same after a Gemm, whose columns are the channels."""
     return batch_norm_of(g, m, g.gemm(m.x, m.w, m.bias, **m.attributes))
 
 
 def is_inference(m: FoldedBatchNorm) -> None:
-    """Before opset 14 further outputs, of statistics, mean training (ONNX spec, BatchNormalization-9)."""
+    """Refuse training mode: before opset 14, further outputs mean training (ONNX spec, BatchNormalization-9)."""
     norms = [node for node in m.match.nodes if node.op == "BatchNormalization"]
     require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
 
 
 def affine_coefficients(m: FoldedBatchNorm) -> tuple[Array, Array]:
-    """(factor, offset): the normalisation is x · factor + offset, in double precision."""
+    """Return (factor, offset), in float64: the normalisation is x · factor + offset."""
     vectors = (m.scale, m.shift, m.mean, m.variance)
     require(all(vector.rank == 1 for vector in vectors), "scale, bias, mean and variance must be vectors")
-    require(len({vector.shape for vector in vectors}) == 1, "scale, bias, mean and variance must be of one length")
+    require(len({vector.shape for vector in vectors}) == 1, "scale, bias, mean and variance must have the same length")
     scale, shift, mean, variance = (vector.values.astype(np.float64) for vector in vectors)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + m.epsilon)
@@ -54,8 +54,8 @@ def affine_coefficients(m: FoldedBatchNorm) -> tuple[Array, Array]:
 def conv_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the convolution before it.
 
-    What: weights · k and (bias − mean) · k + shift with k = scale / √(variance + ε), computed from the constants.
-    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    What: weights · k and (bias − mean) · k + shift, with k = scale / √(variance + ε), computed from the constants.
+    Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     op = matched_conv(m.match)
     factor, offset = affine_coefficients(m)
@@ -69,8 +69,8 @@ def conv_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
 def gemm_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the Gemm before it.
 
-    What: as `conv_batch_norm`; the columns of the product are the channels.
-    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    What: as `conv_batch_norm`.  The columns of the product are the channels.
+    Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     factor, offset = affine_coefficients(m)
     weights = g.literal(rounded_product(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))

@@ -1,4 +1,4 @@
-"""A number for each channel, multiplied with or added to what a convolution makes, as part of its weights and bias."""
+"""A number for each channel, multiplied with or added to a convolution, folded into its weights and bias."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ._channel_weights import (
 
 
 class ScaledConv(WeightedOp):
-    """A convolution, transposed or not, and the constant behind it."""
+    """A convolution, transposed or not, and the constant after it."""
 
     factor: Constant | None = None
     divisor: Constant | None = None
@@ -37,11 +37,11 @@ def shifted(g: Graph, m: ScaledConv) -> Tensor:
 
 @rule(patterns=[multiplied, shifted], target="onnx")
 def conv_scale(g: Graph, m: ScaledConv) -> Tensor:
-    """Fold a constant behind a convolution into its weights and bias.
+    """Fold a constant after a convolution into its weights and bias.
 
-    What: conv(x) · c, conv(x) / c, conv(x) + c and conv(x) − c, where c is one number or one for each channel; a sum
-    leaves the weights as they are.
-    Numerics: rounding only; products are computed in double precision and rounded once to the weights' dtype.
+    What: conv(x) · c, conv(x) / c, conv(x) + c and conv(x) − c. c is one number or one for each channel.  A sum leaves
+    the weights unchanged.
+    Numerics: rounding only.  Products are computed in float64 and rounded once to the dtype of the weights.
     """
     op, group, rank = matched_conv(m.match), m.attributes.get("group", 1), m.w.rank
     channels = output_channels(op, m.w, group)

@@ -1,4 +1,4 @@
-"""Batch normalisation at inference of the rows that a product of matrices makes, in whatever order they come to it."""
+"""Batch normalisation at inference of the rows of a product of matrices, in any layout."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of
 
 
 class MatMulBatchNorm(FoldedBatchNorm):
-    """The same of a product of matrices: made, and y as it is shaped again, or perm, the order of its axes."""
+    """The same after a product of matrices: the product (made), and its reshaped form (y) or its permutation (perm)."""
 
     made: Tensor | Any = None
     flat: Tensor | Any = dims("_ columns", default=None)
@@ -19,7 +19,7 @@ class MatMulBatchNorm(FoldedBatchNorm):
 
 
 def product_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
-    """(x · w + bias − mean) / √(variance + ε) · scale + shift for each column, its rows in one axis."""
+    """(x · w + bias − mean) / √(variance + ε) · scale + shift for each column.  The rows are merged into one axis."""
     m.made = linear(g, m)
     m.flat = g.any_of(g.reshaped(m.made), g.flatten(m.made, axis=m.axis))
     m.y = g.reshaped(batch_norm_of(g, m, m.flat))
@@ -27,17 +27,19 @@ def product_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
 
 
 def turned_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
-    """The same of a matrix as it is, or behind a Transpose that makes channels of the columns."""
+    """The same without a Reshape, or after a Transpose that turns columns into channels."""
     m.made = linear(g, m)
     return batch_norm_of(g, m, g.any_of(g.transpose(m.made, perm=m.perm), m.made))
 
 
 def channels_are_columns(m: MatMulBatchNorm) -> None:
-    """The second axis, which a batch normalisation goes by, is that of the columns."""
+    """Require that the second axis, which a batch normalisation uses, is the axis of the columns."""
     if m.flat is None:
-        require(m.made.rank is not None, "how many axes the product has is unknown")
+        require(m.made.rank is not None, "the rank of the product is unknown")
         perm = m.perm or [*range(m.made.rank)]
-        require(len(perm) > 1 and perm[1] == m.made.rank - 1, "the columns of the product are not normalised")
+        require(
+            len(perm) > 1 and perm[1] == m.made.rank - 1, "the normalisation must be over the columns of the product"
+        )
 
 
 @rule(
@@ -47,16 +49,16 @@ def channels_are_columns(m: MatMulBatchNorm) -> None:
     opset=7,
 )
 def matmul_batch_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
-    """Fold a batch normalisation at inference into the product of matrices before it, and let its rows be.
+    """Fold a batch normalisation at inference into the product of matrices before it, and keep the layout of its rows.
 
-    What: weights · k, and (bias − mean) · k + shift behind the product, with k = scale / √(variance + ε), as LeViT has
-    it (Graham et al., arXiv:2104.01136), TabNet without a bias, and PointPillars between two Transposes.
-    Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
+    What: weights · k, and (bias − mean) · k + shift after the product, with k = scale / √(variance + ε).  LeViT has
+    this form (Graham et al., arXiv:2104.01136), also TabNet without a bias, and PointPillars between two Transposes.
+    Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     factor, offset = affine_coefficients(m)
     require_column_bias(m, m.w.shape[-1])
     columns = factor.size if m.flat is None else m.columns
-    require(m.w.shape[1] == factor.size == columns, "the columns of the product are not normalised")
+    require(m.w.shape[1] == factor.size == columns, "the normalisation must be over the columns of the product")
     bias = g.literal(folded_bias(m.bias, factor, offset, m.w.dtype).reshape(-1))
     made: Tensor = g.add(g.matmul(m.x, g.literal(rounded_product(m.w.values, factor))), bias)
     if m.flat is None:
@@ -65,5 +67,5 @@ def matmul_batch_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
     if m.y.shape == m.made.shape:
         return made
     sizes = [size if isinstance(size, int) else -1 for size in m.y.shape]
-    require(sizes.count(-1) < 2 and 0 not in sizes, "several sizes of the result are free")
+    require(sizes.count(-1) < 2 and 0 not in sizes, "several sizes of the result are dynamic, or one is 0")
     return g.reshape(made, sizes)

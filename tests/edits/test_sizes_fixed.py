@@ -123,7 +123,7 @@ g (float[b, 2, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v, float[c, 1, 1,
 def test_an_attention_is_found_once_its_mask_is_of_the_same_batch():
     _, report = surgeon.rewrite(model(ATTENTION), "attention")
     assert not report.sites
-    text = "the mask has c batches where the queries have b; if these are always as many, say so by surgeon edit --join"
+    text = "the mask has c batches, but the queries have b; if both sizes are always equal, declare it with surgeon"
     assert text in report.misses[0].reason
     joined, _ = surgeon.edit(model(ATTENTION), [JoinDim("c", "b"), JoinDim("t", "s")])
     _, report = surgeon.rewrite(joined, "attention")

@@ -97,7 +97,7 @@ def test_the_tutorials_three_arguments_are_refused_in_one_sentence(deform, tenso
         torch.onnx.export(Block(), (x, offset, mask), str(path), dynamo=False, opset_version=19)
     (miss,) = surgeon.explain(path, "deform_conv")
     assert miss.reason == (
-        f"the node lacks mask, bias, {', '.join(NAMED)}, use_mask; export it again with every argument by its name"
+        f"the node lacks mask, bias, {', '.join(NAMED)}, use_mask; export it again with every argument by name"
     )
 
 

@@ -31,7 +31,7 @@ FIRES = [
     Case(aten_elementwise, "of doubles", graph("y = aten.ceil(x)", x="double", y="double")),
 ]
 NEGATIVES = [
-    Case(aten_elementwise, "an opset before the op", graph("y = aten.mish(x)"), why="Mish came with opset 18"),
+    Case(aten_elementwise, "an opset before the op", graph("y = aten.mish(x)"), why="Mish needs opset 18"),
     Case(aten_elementwise, "integers", graph("y = aten.asinh(x)", x="int32"), why="tensor(int32)"),
     Case(aten_elementwise, "an attribute that says more", graph("y = aten.round<decimals = 2>(x)"), why="decimals"),
     Case(aten_elementwise, "another domain", graph("y = other.asinh(x)"), why="whose domain is other"),

@@ -45,7 +45,7 @@ FIRES = [
 NEGATIVES = [
     Case(attention_4d_kv, "heads that are none to the attention", why="the attention has 2 heads",
          model=graph(f"{JOINED} {NODE.replace('num_heads = 4', 'num_heads = 2')}")),
-    Case(attention_4d_kv, "values wider than keys", why="of different size",
+    Case(attention_4d_kv, "values wider than keys", why="different sizes",
          model=graph(f"{JOINED.replace('(vd, rows)', '(vd, wide)')} {NODE}",
                      INPUTS.replace("t, 8] v", "t, 16] v"), "float[b, s, 64]")),
     Case(attention_4d_kv, "values alone come as heads", why="wanted",

@@ -89,20 +89,20 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(attention, "an opset without Attention", graph(MASKED, opset=21), target="onnx", why="--opset 23"),
-    Case(attention, "beginnings and ends of what counts", target="onnx", why="more than how many keys count",
+    Case(attention, "beginnings and ends of what counts", target="onnx", why="one number for each sequence",
          model=graph(PADDED, f"{ROWS}, int32[e] p")),
-    Case(attention, "a part of the keys alone", target="onnx", why="not all rows of the keys count",
+    Case(attention, "a part of the keys alone", target="onnx", why="some rows of the keys are not used",
          model=graph(grouped(rest=")").replace("w = Sub(e, one)", "w = Sub(e, e)"), LESS, output="float[b, s, 32]")),
-    Case(attention, "shared keys of the past alone", target="decomposed", why="what it hides it does not compute",
+    Case(attention, "shared keys of the past alone", target="decomposed", why="does not compute hidden scores",
          model=graph(grouped(rest=")").replace("causal = 0", "scale = 0.5"), LESS, output="float[b, s, 32]")),
-    Case(attention, "a negative scale", target="decomposed", why="which has no root",
+    Case(attention, "a negative scale", target="decomposed", why="has no square root",
          model=graph(MASKED.replace("scale = 0.35", "scale = -0.35"))),
-    Case(attention, "a window of keys", target="decomposed", why="nothing else has local_window_size",
+    Case(attention, "a window of keys", target="decomposed", why="unsupported attributes: local_window_size",
          model=graph(grouped(", local_window_size = 2"), LESS, output="float[b, s, 32]")),
     Case(attention, "Attention whose mask may have fewer columns than there are keys", target="decomposed",
-         why="a shorter one hides the rest",
+         why="a shorter mask hides the remaining keys",
          model=graph("y = Attention(q, k, v, m)", FOUR.replace("1, s, t] m", "1, s, 1] m"), output=PARTS)),
-    Case(attention, "Attention, for ONNX Runtime's own ops", target="contrib", why="own",
+    Case(attention, "Attention, for ONNX Runtime's own ops", target="contrib", why="not converted to an op",
          model=graph("y = Attention(q, k, v, m)", FOUR, output=PARTS)),
 ]
 # fmt: on

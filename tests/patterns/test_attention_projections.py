@@ -178,7 +178,7 @@ NEGATIVES = [
     Case(separate_qkv_attention, "a past", why="wanted",
          model=graph(THREE.replace("y =", "y, pk, pv =").replace("(q, k, v)", '(q, k, v, "", "", "", u, w)'),
                      "float[b, s, 6] x, float[b, 2, t, 4] u, float[b, 2, t, 4] w"), ep="cuda"),
-    Case(separate_qkv_attention, "a bias of the rows", why="other axes than that of the columns",
+    Case(separate_qkv_attention, "a bias of the rows", why="along only the columns",
          model=graph(f"{PRODUCTS} q = Add(a, column) {NODE}(q, c, d)", "float[b, 3, 6] x", "float[b, 3, 8]"),
          ep="cuda"),
     Case(packed_qkv_attention, "weights with an axis too many", why="has 3 axes where inputs, outputs",
@@ -187,7 +187,7 @@ NEGATIVES = [
          model=graph(CUT.replace("q, k, v = Split", "k, q, v = Split"))),
     Case(packed_qkv_attention, "slices that overlap", why="not one behind the other",
          model=graph(slices(("zero", "overlap", "sixteen"), ("eight", "twelve", "end")))),
-    Case(separate_qkv_attention, "heads of another attention", why="not split into the attention's heads",
+    Case(separate_qkv_attention, "heads of another attention", why="split into the heads of the attention",
          model=graph(f"{PRODUCTS} {SUMS} kr = Reshape(k, four) kh = Transpose<perm = [0, 2, 1, 3]>(kr) "
                      "vr = Reshape(v, four) vh = Transpose<perm = [0, 2, 1, 3]>(vr) "
                      f"{NODE}(q, kh, vh)", output="float[b, s, 8]"), ep="cuda"),

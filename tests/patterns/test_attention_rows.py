@@ -49,7 +49,7 @@ NEGATIVES = [
     Case(attention_3d_inputs, "keys that are asked for as heads too", target="onnx", why="is also used",
          model=graph(f"{MOVED} {TURNED} {NODE.replace('(qf, kf', '(qt, kt')} {BACK} z = Neg(kt)", TABLES,
                      output="float[b, 2, t, 8] z, float[b, s, 4, 6]")),
-    Case(attention_3d_inputs, "TensorRT, which takes four axes only", target="tensorrt", why="four axes only",
+    Case(attention_3d_inputs, "TensorRT, which takes four axes only", target="tensorrt", why="with four axes",
          model=graph(f"{MOVED} {NODE} {BACK}")),
 ]
 # fmt: on

@@ -46,15 +46,15 @@ FIRES = [
     Case(batch_norm_before_gemm, "times a number", graph(f"{NORM} y = Gemm<alpha = 0.5>(z, matrix, bias)", ROWS)),
 ]
 NEGATIVES = [
-    Case(batch_norm_before_conv, "zeros around it", why="puts zeros around",
+    Case(batch_norm_before_conv, "zeros around it", why="pads with zeros",
          model=graph(f"{NORM} y = Conv<pads = [1, 1, 1, 1]>(z, wide)")),
-    Case(batch_norm_before_conv, "zeros that are told by a word", why="puts zeros around",
+    Case(batch_norm_before_conv, "zeros that are told by a word", why="pads with zeros",
          model=graph(f'{NORM} y = Conv<auto_pad = "SAME_UPPER">(z, wide)')),
     Case(batch_norm_before_conv, "normal numbers that others read", why="is also used",
          model=graph(f"{NORM} c = Conv(z, kernel) u = Relu(z) m = ReduceMean<axes = [1]>(u) y = Add(c, m)")),
-    Case(batch_norm_before_gemm, "a bias times a number", why="the bias is multiplied",
+    Case(batch_norm_before_gemm, "a bias times a number", why="scales its bias",
          model=graph(f"{NORM} y = Gemm<beta = 0.5>(z, matrix, bias)", ROWS)),
-    Case(batch_norm_before_gemm, "columns that become rows", why="is turned before",
+    Case(batch_norm_before_gemm, "columns that become rows", why="is transposed before",
          model=graph(f"{NORM} y = Gemm<transA = 1>(z, turned)", "(float[8, 4] x) => (float[4, 4] y)")),
 ]
 # fmt: on

@@ -37,11 +37,11 @@ FIRES = [
 NEGATIVES = [
     Case(bitwise, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitwiseAnd(x, z)", BOTH, "", 18)),
-    Case(bitwise, "of 64 bits without a sign", target="tensorrt", why="not for uint64",
+    Case(bitwise, "of 64 bits without a sign", target="tensorrt", why="the dtype is uint64",
          model=graph("y = BitwiseAnd(x, z)", "(uint64[n, 4] x, uint64[4] z) => (uint64[n, 4] y)", "", 18)),
     Case(bitwise_not, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitwiseNot(x)", "(int32[n, 4] x) => (int32[n, 4] y)", "", 18)),
-    Case(bit_shift, "of 64 bits", target="tensorrt", why="32 bits at most",
+    Case(bit_shift, "of 64 bits", target="tensorrt", why="at most 32 bits",
          model=graph("y = BitShift<direction = \"LEFT\">(x, x)", "(int64[n] x) => (int64[n] y)", "", 26)),
     Case(bit_shift, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitShift<direction = \"LEFT\">(x, x)", "(uint8[n, 4] x) => (uint8[n, 4] y)")),

@@ -46,9 +46,9 @@ NEGATIVES = [
     Case(hoist_narrowing_cast, "a Cast that widens", WIDENED, why="does not narrow"),
     Case(sink_widening_cast, "between halves of two kinds", why="does not widen", model=graph(
         "h = Reshape(x, heads) w = Cast<to = 16>(h) y = Reshape(w, joined)", HALF, "bfloat16[b, s, 32] y")),
-    Case(sink_widening_cast, "integers", why="not a Cast of one float to another", model=graph(
+    Case(sink_widening_cast, "integers", why="from one float dtype to another", model=graph(
         "h = Reshape(x, heads) w = Cast<to = 1>(h) y = Reshape(w, joined)", "uint8[b, s, 32] x")),
-    Case(hoist_narrowing_cast, "to integers", why="not a Cast of one float to another", model=graph(
+    Case(hoist_narrowing_cast, "to integers", why="from one float dtype to another", model=graph(
         "h = Reshape(x, heads) w = Cast<to = 3>(h) y = Reshape(w, joined)", "float[b, s, 32] x", "int8[b, s, 32] y")),
     Case(sink_widening_cast, "a Cast that others read", why="is also used", model=graph(
         f"{SPLIT} w = Cast<to = 1>(f) {JOINED} z = Neg(w)", HALF, "float[b, s, 32] y, float[b, 4, s, 8] z")),

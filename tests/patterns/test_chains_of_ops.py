@@ -250,7 +250,7 @@ NEGATIVES = [
     Case(
         cancelling_reshapes,
         "another shape behind it",
-        why="the result has another shape",
+        why="the result must have the shape of the weights",
         model=model(
             "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, others) y = Neg(b)", shape="8, 4, 6", constants=UNDONE
         ),
@@ -280,21 +280,21 @@ NEGATIVES = [
         consecutive_slices,
         "along one axis",
         model("a = Slice(x, s, e, a1) b = Slice(a, s, e, a1) y = Relu(b)", "n, 8, 9", constants=SLICES),
-        why="along one axis",
+        why="along the same axis",
     ),
     Case(
-        consecutive_casts, "float to half and back", casts(1, 10, 1), why="float16 does not hold every value of float32"
+        consecutive_casts, "float to half and back", casts(1, 10, 1), why="not represent every value of float32"
     ),
     Case(
-        consecutive_casts, "float to integer and back", casts(1, 7, 1), why="int64 does not hold every value of float32"
+        consecutive_casts, "float to integer and back", casts(1, 7, 1), why="not represent every value of float32"
     ),
     Case(
-        consecutive_casts, "integer to float and back", casts(6, 1, 6), why="float32 does not hold every value of int32"
+        consecutive_casts, "integer to float and back", casts(6, 1, 6), why="not represent every value of int32"
     ),
     Case(
-        consecutive_casts, "long to double and back", casts(7, 11, 7), why="float64 does not hold every value of int64"
+        consecutive_casts, "long to double and back", casts(7, 11, 7), why="not represent every value of int64"
     ),
-    Case(consecutive_casts, "half to float to integer", casts(10, 1, 6), why="depends on how the runtime casts"),
+    Case(consecutive_casts, "half to float to integer", casts(10, 1, 6), why="depending on the runtime"),
     Case(
         consecutive_clips,
         "limits out of order",
@@ -311,7 +311,7 @@ NEGATIVES = [
             constants="int64[3] a = {0, 6, -1}, int64[3] b = {0, 2, 0}",
             made="n, 2, m",
         ),
-        why="copied from the first",
+        why="two sizes of the result are dynamic",
     ),
     Case(
         consecutive_flattens,
@@ -319,7 +319,7 @@ NEGATIVES = [
         model(
             "p = Unsqueeze(x, a) q = Flatten<axis = 1>(p) y = Relu(q)", "n, m, 6", "p, q", constants="int64[1] a = {1}"
         ),
-        why="copied from the first",
+        why="two sizes of the result are dynamic",
     ),
 ]
 

@@ -29,7 +29,7 @@ FIRES = [
 NEGATIVES = [
     Case(clip, "the bounds are the wrong way round", why="must not exceed",
          model=graph("m = Max(x, high) y = Min(m, low)", BOUNDS)),
-    Case(clip, "a double at opset 11", why="no kernel takes Clip of doubles",
+    Case(clip, "a double at opset 11", why="no kernel supports Clip",
          model=graph("m = Max(x, low) y = Min(m, high)", "<double low = {-1.0}, double high = {2.0}>", head=F64,
                      opset=11)),
     Case(clip, "bounds that nearly meet", why="too close",

@@ -17,11 +17,11 @@ FIRES = [
 NEGATIVES = [
     Case(compress, "a condition that is computed", target="tensorrt", why="",
          model=graph("y = Compress<axis = 1>(x, c)", "(float[n, 5] x, bool[5] c) => (float[n, m] y)")),
-    Case(compress, "a condition that is longer than its axis", target="tensorrt", why="longer than what it picks from",
+    Case(compress, "a condition that is longer than its axis", target="tensorrt", why="longer than the axis",
          model=graph("y = Compress<axis = 1>(x, c)", "(float[n, 2] x) => (float[n, 2] y)", "bool[3] c = {1, 0, 1}")),
     Case(compress, "a free axis", target="tensorrt", why="is not fixed",
          model=graph("y = Compress<axis = 0>(x, c)", "(float[n, 2] x) => (float[m, 2] y)", "bool[3] c = {1, 0, 1}")),
-    Case(compress, "nothing is picked", target="tensorrt", why="holds nowhere",
+    Case(compress, "nothing is picked", target="tensorrt", why="false everywhere",
          model=graph("y = Compress<axis = 1>(x, c)", "(float[n, 2] x) => (float[n, 0] y)", "bool[2] c = {0, 0}")),
 ]
 # fmt: on

@@ -24,14 +24,14 @@ FIRES = [
                      "int64 a = {1}", 26)),
 ]
 NEGATIVES = [
-    *(Case(cum_prod, f"of {dtype}, of free length", target="tensorrt", why="integers that overflow may not wrap",
+    *(Case(cum_prod, f"of {dtype}, of free length", target="tensorrt", why="may not wrap on overflow",
            model=graph("y = CumProd(x, a)", f"({dtype}[n, 5] x) => ({dtype}[n, 5] y)", "int64 a = {0}", 26))
       for dtype in ("int32", "int64")),
     Case(cum_prod, "an axis that is an input", target="tensorrt", why="wanted a constant",
          model=graph("y = CumProd(x, a)", "(float[n, 5] x, int64 a) => (float[n, 5] y)", "", 26)),
-    Case(cum_prod, "of many elements", target="tensorrt", why="it is for up to 256",
+    Case(cum_prod, "of many elements", target="tensorrt", why="at most 256 elements",
          model=graph("y = CumProd(x, a)", "(float[999] x) => (float[999] y)", "int64 a = {0}", 26)),
-    Case(cum_prod, "of nothing", target="tensorrt", why="there are no elements",
+    Case(cum_prod, "of nothing", target="tensorrt", why="the axis has no elements",
          model=graph("y = CumProd(x, a)", "(float[0] x) => (float[0] y)", "int64 a = {0}", 26)),
 ]
 # fmt: on

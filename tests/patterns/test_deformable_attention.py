@@ -37,9 +37,9 @@ FIRES = [
     Case(deformable_attention, "to the plugin, for any number of queries", graph(inputs=FREE), target="tensorrt"),
 ]
 NEGATIVES = [
-    Case(deformable_attention, "any number of queries", graph(inputs=FREE), target="onnx", why="no fixed numbers"),
+    Case(deformable_attention, "any number of queries", graph(inputs=FREE), target="onnx", why="must be fixed"),
     Case(deformable_attention, "levels of any size", graph(inputs=MADE, constants="float unread = {1}"),
-         target="tensorrt", why="sizes of the levels are no constants"),
+         target="tensorrt", why="sizes of the levels must be constant"),
     Case(deformable_attention, "an opset without GridSample", graph(opset=15), target="onnx", why="opset 16"),
 ]
 # fmt: on

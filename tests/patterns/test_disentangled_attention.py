@@ -61,17 +61,17 @@ FIRES = [
                root="0.25")),
 ]
 NEGATIVES = [
-    Case(disentangled_attention, "no buckets, as in DeBERTa's first", **FOR, why="not those that the plugin looks up",
+    Case(disentangled_attention, "no buckets, as in DeBERTa's first", **FOR, why="those that the plugin looks up",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}", at=places(log=False))),
-    Case(disentangled_attention, "buckets that end elsewhere", **FOR, why="not those that the plugin looks up",
+    Case(disentangled_attention, "buckets that end elsewhere", **FOR, why="those that the plugin looks up",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}", at=places(most=64))),
-    Case(disentangled_attention, "the two kinds of places confused", **FOR, why="not those that the plugin looks up",
+    Case(disentangled_attention, "the two kinds of places confused", **FOR, why="those that the plugin looks up",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}", at=places()[::-1])),
     Case(disentangled_attention, "keys turned by no Transpose", **FOR, why="Transpose",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}".replace("Transpose<perm = [0, 2, 1]>(f)", "Identity(f)"))),
-    Case(disentangled_attention, "parts by different numbers", **FOR, why="multiplied by different numbers",
+    Case(disentangled_attention, "parts by different numbers", **FOR, why="multiplied by the same number",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}".replace("Div(t, root)", "Div(t, half)"))),
-    Case(disentangled_attention, "places that an input moves", **FOR, why="places are no constants",
+    Case(disentangled_attention, "places that an input moves", **FOR, why="positions must be constant",
          model=graph(f"{CONTENT} {MOVED} {AROUND}", TENSORS + ", int64[1] k")),
 ]
 # fmt: on

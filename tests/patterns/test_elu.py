@@ -42,7 +42,7 @@ NEGATIVES = [
                      CONSTANTS[:-1] + ", float two = {2.0}>")),
     Case(elu, "a negative alpha", why="alpha must be positive",
          model=graph(f"{BEND} p = Relu(x) n = Min(zero, b) y = Add(n, p)", CONSTANTS.replace("0.7", "-0.7"))),
-    Case(elu, "a double keeps its digits", why="too coarse for a double",
+    Case(elu, "a double keeps its digits", why="too coarse for float64",
          model=graph(f"{BEND} c = Greater(x, zero) y = Where(c, x, b)", CONSTANTS.replace("float", "double"),
                      head=F64)),
 ]

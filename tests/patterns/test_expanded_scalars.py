@@ -34,14 +34,14 @@ FIRES = [
     Case(expanded_scalars, "what others read too", graph(f"{ZEROS} a = Max(x, z) y = Sub(a, z)")),
 ]
 NEGATIVES = [
-    Case(expanded_scalars, "several numbers that are spread", why="several numbers are spread",
+    Case(expanded_scalars, "several numbers that are spread", why="more than one number is expanded",
          model=graph("s = Shape(x) z = Expand(some, s) y = Max(x, z)", "n, 2, 2", "float[n, 2, 2] y")),
-    Case(expanded_scalars, "numbers that differ", why="not all the same",
+    Case(expanded_scalars, "numbers that differ", why="numbers of the stored tensor differ",
          model=graph("y = Max(x, some)", "2, 2", "float[2, 2] y")),
-    Case(expanded_scalars, "one number as it is", why="one number already", model=graph("y = Max(x, scalar)")),
-    Case(expanded_scalars, "more numbers than what is beside them", why="the sizes of the numbers",
+    Case(expanded_scalars, "one number as it is", why="already a single number", model=graph("y = Max(x, scalar)")),
+    Case(expanded_scalars, "more numbers than what is beside them", why="the sizes of the filled tensor",
          model=graph("z = ConstantOfShape(t) y = Max(x, z)", output="float[a, b] y", more=", int64[2] t")),
-    Case(expanded_scalars, "of more axes than what is beside them", why="the sizes of the numbers",
+    Case(expanded_scalars, "of more axes than what is beside them", why="the sizes of the filled tensor",
          model=graph("y = Max(x, zeros)", "2", "float[2, 2] y")),
     Case(expanded_scalars, "a sum", why="there is no", model=graph(f"{ONES} y = Add(x, z)")),
 ]

@@ -44,11 +44,11 @@ FIRES = [
 ]
 TURNED = f"float[6, 4] t = {{{', '.join(f'{number}.5' for number in range(24))}}}"
 NEGATIVES = [
-    Case(flattened_linear, "a matrix that is turned", why="it scales the product or the sum, or turns one",
+    Case(flattened_linear, "a matrix that is turned", why="the Gemm must not scale the product",
          model=between("p = Gemm<transB = 1>(r, t, b)", constants=TURNED)),
-    Case(flattened_linear, "a product times two", why="it scales the product or the sum, or turns one",
+    Case(flattened_linear, "a product times two", why="the Gemm must not scale the product",
          model=between("p = Gemm<alpha = 2.0>(r, w, b)")),
-    Case(flattened_linear, "half of the sum", why="it scales the product or the sum, or turns one",
+    Case(flattened_linear, "half of the sum", why="the Gemm must not scale the product",
          model=between("p = Gemm<beta = 0.5>(r, w, b)")),
     Case(flattened_linear, "columns that are parted behind it", why="the batch of y is (2, 9)",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, heads)",
@@ -64,7 +64,7 @@ NEGATIVES = [
                      "(float[2, 3, 4] x) => (float[3, 2, 6] y)", "int64[3] heads = {3, 2, 6}")),
     Case(flattened_linear, "what differs from row to row", why="bias has an axis of size 6 in the place of 1",
          model=between("p = Gemm(r, w, c)", "(float[2, 3, 4] x, float[6, 6] c) => (float[2, 3, 6] y)")),
-    Case(flattened_linear, "rows of one axis", why="it is not several axes of the rows that become one",
+    Case(flattened_linear, "rows of one axis", why="the rows must have several axes that are merged",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, back)",
                      "(float[6, 4] x) => (float[6, 6] y)", "int64[2] back = {6, 6}")),
 ]

@@ -46,7 +46,7 @@ NEGATIVES = [
     Case(stft, "of real numbers, as TensorRT has it itself", target="tensorrt", why="runs it as it is",
          model=graph("y = STFT(x, s, w)", "(float[n, t, 1] x) => (float[n, f, 3, 2] y)",
                      "int64 s = {3}, float[4] w = {1, 2, 2, 1}")),
-    Case(stft, "neither a window nor a length", target="tensorrt", why="neither the window nor its length",
+    Case(stft, "neither a window nor a length", target="tensorrt", why="neither a window nor a frame length",
          model=graph("y = STFT<onesided = 0>(x, s)", "(float[n, 20, 2] x) => (float[n, f, l, 2] y)", "int64 s = {3}")),
 ]
 # fmt: on

@@ -171,10 +171,10 @@ NEGATIVES = [
     Case(gelu_tanh, "FastGelu with a bias has no form without one", why="inputs", target="onnx",
          model=graph("y = com.microsoft.FastGelu(x, b)", constants="<float[4] b = {1.0, 2.0, 3.0, 4.0}>",
                      header=opset(20))),
-    Case(quick_gelu, "a double keeps its digits", why="too coarse for a double",
+    Case(quick_gelu, "a double keeps its digits", why="too coarse for float64",
          model=graph("s = Mul(x, k) g = Sigmoid(s) y = Mul(x, g)", "(double[n, 4] x) => (double[n, 4] y)",
                      "<double k = {1.702}>")),
-    Case(gelu_tanh, "a double keeps its digits here too", why="too coarse for a double",
+    Case(gelu_tanh, "a double keeps its digits here too", why="too coarse for float64",
          model=graph("p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) h = Tanh(t) a = Add(h, one) "
                      "m = Mul(x, half) y = Mul(m, a)", "(double[n, 4] x) => (double[n, 4] y)",
                      TANH.replace("float", "double"))),

@@ -53,18 +53,18 @@ FIRES = [
          model=graph("y = Gemm<transB = 1>(x, z, b)", "(float[n, 3] x, float[4, 3] z) => (float[n, 4] y)")),
 ]
 NEGATIVES = [
-    Case(gemm, "three axes", why="a factor has 3 axes, which only a Reshape could make two",
+    Case(gemm, "three axes", why="needs 2-D inputs, but this one has 3 axes",
          model=graph("p = MatMul(x, w) y = Add(p, b)", "(float[n, 5, 3] x) => (float[n, 5, 4] y)")),
     Case(gemm, "a vector", why="has 1 axes",
          model=graph("p = MatMul(x, w) y = Add(p, b)", "(float[3] x) => (float[4] y)")),
     Case(gemm, "an unknown rank", why="the rank of a factor is unknown",
          model=graph("x = my.Unknown(z) p = MatMul(x, w) y = Add(p, b)", "(float[n, 3] z) => (float[n, 4] y)",
                      header='<ir_version: 8, opset_import: ["" : 17, "my" : 1]> agraph ')),
-    Case(gemm, "a bias that adds an axis", why="may widen",
+    Case(gemm, "a bias that adds an axis", why="may broadcast the product",
          model=graph("p = MatMul(x, w) y = Add(p, z)", "(float[n, 3] x, float[2, n, 4] z) => (float[2, n, 4] y)")),
-    Case(gemm, "a bias with more rows", why="may widen",
+    Case(gemm, "a bias with more rows", why="may broadcast the product",
          model=graph("p = MatMul(x, w) y = Add(p, z)", "(float[1, 3] x, float[n, 4] z) => (float[n, 4] y)")),
-    Case(gemm, "a bias with other rows, for all one knows", why="may widen",
+    Case(gemm, "a bias with other rows, for all one knows", why="may broadcast the product",
          model=graph("p = MatMul(x, w) y = Add(p, z)", "(float[n, 3] x, float[m, 4] z) => (float[k, 4] y)")),
     Case(gemm, "integers", why="integers",
          model=parse("(int32[n, 3] x, int32[3, 4] w, int32[4] b) => (int32[n, 4] y) "

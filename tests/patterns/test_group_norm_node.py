@@ -27,7 +27,7 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(group_norm_node, "another activation", model("activation = 2"), target="onnx", why="nothing else has its"),
+    Case(group_norm_node, "another activation", model("activation = 2"), target="onnx", why="activation 0 or 1"),
     Case(group_norm_node, "another rank", model("activation = 0", "b, 8, 3"), target="onnx", why="the rank"),
 ]
 

@@ -60,7 +60,7 @@ FIRES = [
          model=graph(f"{SIZES} {COPIES} {KEYS} {VALUES} {CORE}", FOUR, output="float[b, 4, s, 8]")),
 ]
 NEGATIVES = [
-    Case(grouped_query_attention, "the future hidden by the op", why="no unidirectional",
+    Case(grouped_query_attention, "the future hidden by the op", why="not support unidirectional",
          model=graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
     Case(grouped_causal_attention, "nothing hidden", why="unidirectional", model=graph(f"{BEFORE} {NODE}")),
     Case(grouped_query_attention, "heads in another order", why="wanted the constant 2",
@@ -68,7 +68,7 @@ NEGATIVES = [
     Case(grouped_query_attention, "a cache of its own", why="wanted",
          model=graph(f"{BEFORE} y, pk, pv = com.microsoft.MultiHeadAttention{HEADS}(q, ke, ve, , , , c, d)",
                      f"{INPUTS}, float[b, 4, r, 8] c, float[b, 4, r, 8] d")),
-    Case(grouped_query_attention, "keys of more rows than queries", why="keys for the queries' rows",
+    Case(grouped_query_attention, "keys of more rows than queries", why="as many keys as queries",
          model=graph(f"{BEFORE} {NODE}", INPUTS.replace("2, s, 8]", "2, t, 8]"))),
     Case(grouped_onnx_attention, "an axis of one head copied to several, and more rows", why="the rows of k_spread is",
          model=graph(STANDARD.replace("two, l, eight", "two, r, eight").replace("n, four, l", "n, four, r"),

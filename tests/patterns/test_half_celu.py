@@ -17,7 +17,7 @@ FIRES = [
     Case(half_celu, "alpha left out", graph("y = Celu(x)", HALF), target="onnx", check=False),
 ]
 NEGATIVES = [
-    Case(half_celu, "in float32", graph("y = Celu<alpha = 0.5>(x)", WHOLE), target="tensorrt", why="of float32"),
+    Case(half_celu, "in float32", graph("y = Celu<alpha = 0.5>(x)", WHOLE), target="tensorrt", why="x is float32"),
 ]
 # fmt: on
 

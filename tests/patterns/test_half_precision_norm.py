@@ -14,7 +14,7 @@ CONSTANTS = (
     "<float[4] w = {0.5, 1.25, 1, 2}, float[4] o = {1, 0.125, -0.5, 0}, float[4] fine = {1.0001, 1, 1, 1}, "
     "float[4] large = {1e6, 1, 1, 1}, int64[1] last = {-1}, float two = {2}, float tiny = {0.00001}>"
 )
-HELD = "does not hold its scale"
+HELD = "does not represent its scale"
 WIDE, NARROW = "h = Cast<to = 1>(x)", "y = Cast<to = 10>(n)"
 
 
@@ -53,10 +53,10 @@ NEGATIVES = [
     Case(half_precision_norm, "a scale that is computed", why=HELD, model=graph(
         NODE.replace("w,", "k,"), "float16[b, s, 4] x, float[4] k")),
     Case(half_precision_norm_rounded, "a scale beyond float16", graph(NODE.replace("w,", "large,")),
-         why="no number near"),
-    Case(half_precision_norm_rounded, "a scale that is computed", why="is not stored", model=graph(
+         why="outside the range"),
+    Case(half_precision_norm_rounded, "a scale that is computed", why="is not constant", model=graph(
         NODE.replace("w,", "k,"), "float16[b, s, 4] x, float[4] k")),
-    Case(half_precision_norm_rounded, "bfloat16, which rounds more", why="is not stored", model=graph(
+    Case(half_precision_norm_rounded, "bfloat16, which rounds more", why="is not constant", model=graph(
         NODE.replace("to = 10", "to = 16"), "bfloat16[b, s, 4] x", "bfloat16[b, s, 4] y")),
     Case(half_precision_norm, "it goes on in another half precision", why="not cast back", model=graph(
         NODE.replace("to = 10", "to = 16"), output="bfloat16[b, s, 4] y")),

@@ -47,7 +47,7 @@ NEGATIVES = [
     Case(hard_sigmoid, "the slope is no constant", why="wanted",
          model=graph("d = Mul(x, k) a = Add(d, half) y = Clip(a, zero, one)", LINE,
                      head="(float[n, 4] x, float[n, 4] k) => (float[n, 4] y)")),
-    Case(hard_sigmoid, "a double keeps its digits", why="too coarse for a double",
+    Case(hard_sigmoid, "a double keeps its digits", why="too coarse for float64",
          model=graph("d = Mul(x, slope) a = Add(d, half) y = Clip(a, zero, one)", LINE.replace("float", "double"),
                      head=F64)),
 ]

@@ -38,7 +38,7 @@ NEGATIVES = [
                      SIX[:-1] + ", float five = {5.0}>")),
     Case(hard_swish, "opset 13 has no HardSwish", why="needs opset 14 and the model has 13",
          model=graph("h = HardSigmoid<alpha = 0.16666667>(x) y = Mul(x, h)", opset=13)),
-    Case(hard_swish, "a double keeps its digits", why="too coarse for a double",
+    Case(hard_swish, "a double keeps its digits", why="too coarse for float64",
          model=graph("a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six)",
                      SIX.replace("float", "double"), head=F64)),
 ]

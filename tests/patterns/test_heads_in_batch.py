@@ -70,7 +70,7 @@ FIRES = [
 NEGATIVES = [
     Case(heads_in_batch, "other heads for the keys", why="different numbers of heads", model=graph(
         PARTS + attend() + BACK, BEHIND.replace("t, b, 64", "t, b, 128"), "float[s, b, 64] y")),
-    Case(heads_in_batch, "heads that are not joined behind it", why="not joined behind", model=graph(
+    Case(heads_in_batch, "heads that are not joined behind it", why="must be joined after", model=graph(
         PARTS + attend() + "z = Transpose<perm = [1, 0, 2]>(a) f = Concat<axis = 0>(lq, front, size) y = Reshape(z, f)",
         BEHIND, "float[s, c, 16] y")),
     Case(heads_in_batch, "several heads already", why="wanted num_heads = 1", model=graph(

@@ -49,7 +49,7 @@ NEGATIVES = [
     Case(cast_conv_integer, "ONNX Runtime has it", why="runs it as it is",
          model=model("i = ConvInteger(x, w, z) y = Cast<to = 1>(i)", "(uint8[n, 2, 5, 5] x) => (float[n, 4, 3, 3] y)")),
     Case(conv_integer, "groups of so many channels", deep(2000, 2), target="tensorrt", why="the sums of a group"),
-    Case(qlinear_conv, "a bias that is computed", target="tensorrt", why="the bias is no constant",
+    Case(qlinear_conv, "a bias that is computed", target="tensorrt", why="the bias must be constant",
          model=model("y = QLinearConv(x, s, z, w, one, zero, t, uz, k)",
                      "(uint8[n, 2, 5, 5] x, int32[4] k) => (uint8[n, 4, 3, 3] y)")),
 ]

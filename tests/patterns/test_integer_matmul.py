@@ -55,11 +55,11 @@ NEGATIVES = [
     Case(matmul_integer, "ONNX Runtime has it", model("y = MatMulInteger(x, w)"), why="runs it as it is"),
     Case(cast_matmul_integer, "ONNX Runtime has it", why="runs it as it is",
          model=model("i = MatMulInteger(x, w, z) y = Cast<to = 1>(i)", "(uint8[n, 8] x) => (float[n, 3] y)")),
-    Case(matmul_integer, "nobody knows how much is summed", target="tensorrt", why="how many products are summed",
+    Case(matmul_integer, "nobody knows how much is summed", target="tensorrt", why="the number of summed products",
          model=model("y = MatMulInteger(x, v)", "(uint8[n, k] x, uint8[k, m] v) => (int32[n, m] y)")),
-    Case(matmul_integer, "sums beyond any parts", target="tensorrt", why="too long to be whole",
+    Case(matmul_integer, "sums beyond any parts", target="tensorrt", why="too long to be exact",
          model=model("y = MatMulInteger(x, v)", "(uint8[2, 99999] x, uint8[99999, 2] v) => (int32[2, 2] y)")),
-    Case(qlinear_matmul, "a scale for each row", target="tensorrt", why="left scale is not one number",
+    Case(qlinear_matmul, "a scale for each row", target="tensorrt", why="left scale must be one number",
          model=model("y = QLinearMatMul(x, k, z, u, s, uz, s, one)", "(uint8[2, 8] x, float[2] k) => (uint8[2, 3] y)")),
 ]
 # fmt: on

@@ -45,7 +45,7 @@ NEGATIVES = [
     Case(
         l2_norm,
         "the length of all, as no axes are named",
-        why="over all axes",
+        why="has no axes",
         model=graph("l = ReduceL2(x) y = Div(x, l)"),
     ),
     Case(
@@ -75,14 +75,14 @@ NEGATIVES = [
     Case(
         l2_norm,
         "over two axes",
-        why="works along one axis",
+        why="supports only one axis",
         model=graph("l = ReduceL2<axes = [1, 2]>(x) y = Div(x, l)"),
     ),
     Case(l2_norm, "the sum of magnitudes", why="", model=graph("l = ReduceL1<axes = [-1]>(x) y = Div(x, l)")),
     Case(
         l2_norm,
         "spread to a larger shape than that of x",
-        why="spread to the shape of the input",
+        why="expanded to the shape of the input",
         model=graph(
             "l = ReduceL2<axes = [-1]>(x) c = Clip(l, floor) e = Expand(c, s) y = Div(x, e)",
             head="(float[1, 3, 4] x) => (float[5, 3, 4] y)",

@@ -346,7 +346,7 @@ NEGATIVES = [
     Case(
         layer_norm,
         "over all axes, of which none is named",
-        why="over all axes",
+        why="has no axes",
         model=graph("m = ReduceMean(x) d = Sub(x, m) p = Mul(d, d) v = ReduceMean(p) " + ROOT + " y = Mul(n, s)"),
     ),
     Case(
@@ -377,7 +377,7 @@ NEGATIVES = [
     Case(
         layer_norm_channels_first,
         "scale and bias along the last axis",
-        why="must run along the channels alone",
+        why="run along only the channels",
         model=graph(moments("[1]") + f"{ROOT} {AFFINE}", head="(float[n, 3, h, 4] x) => (float[n, 3, h, 4] y)"),
     ),
     Case(

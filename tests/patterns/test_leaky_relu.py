@@ -35,20 +35,20 @@ FIRES = [
 NEGATIVES = [
     Case(leaky_relu, "an infinite slope", why="not finite",
          model=graph("m = Div(x, zero) c = Greater(x, zero) y = Where(c, x, m)", CONSTANTS)),
-    Case(leaky_relu, "max(x, 2 x) is 2 x above zero", why="must lie between 0 and 1",
+    Case(leaky_relu, "max(x, 2 x) is 2 x above zero", why="must be between 0 and 1",
          model=graph("m = Mul(x, two) y = Max(x, m)", CONSTANTS)),
     Case(leaky_relu, "min(x, alpha * x)", why="", model=graph("m = Mul(x, alpha) y = Min(x, m)", CONSTANTS)),
     Case(leaky_relu, "another tensor decides", why="wanted 'x'",
          model=graph("m = Mul(x, alpha) c = Greater(w, zero) y = Where(c, x, m)", CONSTANTS,
                      head="(float[n, 4] x, float[n, 4] w) => (float[n, 4] y)")),
-    Case(leaky_relu, "Clip for max(x, 0) at opset 10", why="makes a finite number of infinity",
+    Case(leaky_relu, "Clip for max(x, 0) at opset 10", why="infinity into a finite number",
          model=graph("p = Clip<min = 0.0>(x) n = Min(x, zero) m = Mul(n, alpha) y = Add(p, m)", CONSTANTS, opset=10)),
     Case(leaky_relu, "ReLU6 for ReLU at opset 10", why="",
          model=graph("p = Clip<min = 0.0, max = 6.0>(x) n = Min(x, zero) m = Mul(n, alpha) y = Add(p, m)", CONSTANTS,
                      opset=10)),
     Case(leaky_relu, "above two", why="wanted the constant 0",
          model=graph("m = Mul(x, alpha) c = Greater(x, two) y = Where(c, x, m)", CONSTANTS)),
-    Case(leaky_relu, "a double keeps its digits", why="too coarse for a double",
+    Case(leaky_relu, "a double keeps its digits", why="too coarse for float64",
          model=graph("m = Mul(x, alpha) y = Max(x, m)", CONSTANTS.replace("float", "double"), head=F64)),
 ]
 # fmt: on

@@ -44,15 +44,15 @@ FIRES = [
                COLUMNS)),
 ]
 NEGATIVES = [
-    Case(matmul_batch_norm, "columns that are no channels", why="the columns of the product are not normalised",
+    Case(matmul_batch_norm, "columns that are no channels", why="over the columns of the product",
          model=graph(f"f = MatMul(x, square) {NORM_ALONE} y = Relu(b)", "(float[n, 8, 8] x) => (float[n, 8, 8] y)")),
-    Case(matmul_batch_norm, "a bias for each row", why="the bias must hold one number for each column",
+    Case(matmul_batch_norm, "a bias for each row", why="the bias must have one number for each column",
          model=graph(f"p = MatMul(x, w) a = Add(p, beside) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
                      COLUMNS.replace("h", "5"))),
     Case(matmul_batch_norm, "a normalisation in training", why="training_mode = 1",
          model=graph("a = MatMul(x, w) f = Flatten<axis = 2>(a) "
                      f"{NORM} y = Reshape(b, s)".replace("n(f", "n<training_mode = 1>(f"))),
-    Case(matmul_batch_norm, "a result of free sizes", why="several sizes of the result are free",
+    Case(matmul_batch_norm, "a result of free sizes", why="several sizes of the result are dynamic",
          model=graph(f"a = MatMul(x, w) f = Flatten<axis = 2>(a) {NORM} y = Reshape(b, t)",
                      "(float[n, 5, 4] x, int64[3] t) => (float[k, l, 8] y)")),
 ]

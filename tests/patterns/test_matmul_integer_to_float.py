@@ -63,9 +63,9 @@ FIRES = [
 NEGATIVES = [
     Case(matmul_integer_to_float, "a zero point for each row on the left", why="must be one number",
          model=graph("MatMulInteger(x, w, by_row)", head="(uint8[2, 2] x) => (float[2, 3] y)")),
-    Case(matmul_integer_to_float, "a scale for each row", why="one for each column",
+    Case(matmul_integer_to_float, "a scale for each row", why="one number for each column",
          model=graph("MatMulInteger(x, w, z)", "y = Mul(f, tall)", "(uint8[2, 2] x) => (float[2, 3] y)")),
-    Case(matmul_integer_to_float, "a scale that varies from row to row", why="one for each column",
+    Case(matmul_integer_to_float, "a scale that varies from row to row", why="one number for each column",
          model=graph("MatMulInteger(x, w, z)", "y = Mul(f, d)", "(uint8[2, 2] x, float[2, 3] d) => (float[2, 3] y)")),
     Case(matmul_integer_to_float, "a scale for each column of a batch of right factors", why="must be one number",
          model=graph("MatMulInteger(x, two, z)", "y = Mul(f, each)", "(uint8[2, 4, 2] x) => (float[2, 4, 3] y)")),

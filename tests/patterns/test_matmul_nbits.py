@@ -49,8 +49,8 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(matmul_nbits, "ONNX Runtime has it", packed(), why="runs it as it is"),
-    Case(matmul_nbits, "zero points that are floats", packed(zeros="floats"), target="onnx", why="are no integers"),
-    Case(matmul_nbits, "two bits", packed(bits=2), target="onnx", why="its weights have 2 bits"),
+    Case(matmul_nbits, "zero points that are floats", packed(zeros="floats"), target="onnx", why="must be uint8"),
+    Case(matmul_nbits, "two bits", packed(bits=2), target="onnx", why="4 or 8 bits, but have 2"),
 ]
 
 

@@ -21,7 +21,7 @@ NEGATIVES = [
     Case(max_roi_pool, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = MaxRoiPool<pooled_shape = [2, 3]>(x, r)", "(float[1, 2, 8, 7] x) => (float[3, 2, 2, 3] y)",
                      BOXES, 17)),
-    Case(max_roi_pool, "pictures of no rank", target="tensorrt", why="the rank of the pictures",
+    Case(max_roi_pool, "pictures of no rank", target="tensorrt", why="the rank of the images",
          model=graph("s = Reshape(x, to) y = MaxRoiPool<pooled_shape = [2, 3]>(s, r)",
                      "(float[1, 2, 8, 7] x, int64[k] to) => (float[3, 2, 2, 3] y)", BOXES, 17)),
 ]

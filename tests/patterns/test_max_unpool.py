@@ -17,7 +17,7 @@ FIRES = [
                      "int64[2, 1, 3] i = {0, 2, 4, 5, 6, 9}", 11)),
 ]
 NEGATIVES = [
-    Case(max_unpool, "of free size", target="tensorrt", why="a size is free",
+    Case(max_unpool, "of free size", target="tensorrt", why="x has a dynamic size",
          model=graph("y = MaxUnpool<kernel_shape = [2, 2]>(x, i)",
                      "(float[n, 1, 2, 2] x, int64[n, 1, 2, 2] i) => (float[n, 1, 3, 3] y)",
                      "", 11)),

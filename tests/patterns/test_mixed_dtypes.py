@@ -27,13 +27,13 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(mixed_dtype_layer_norm, "one dtype", graph("y = LayerNormalization(x, s, b)", HERE, WHOLE), target="tensorrt",
-         why="are of its input's dtype"),
+         why="have the dtype of its input"),
     Case(mixed_dtype_layer_norm, "all of half precision", target="tensorrt", why="its input is not float32",
          model=graph("y = LayerNormalization(x, s, b)", "(float16[n, 4] x) => (float16[n, 4] y)", HALF)),
     Case(mixed_dtype_scale, "one dtype", graph("r = Sqrt(c) y = Mul(x, r)",
          "(float[n, 4] x, float c) => (float[n, 4] y)"),
-         why="the scale is not of half precision"),
-    Case(mixed_dtype_scale, "all of half precision", why="what is scaled is not float32",
+         why="the scale must be half precision"),
+    Case(mixed_dtype_scale, "all of half precision", why="the scaled tensor must be float32",
          model=graph("r = Sqrt(c) y = Mul(x, r)", "(float16[n, 4] x, float16 c) => (float16[n, 4] y)")),
 ]
 # fmt: on

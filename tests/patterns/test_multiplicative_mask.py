@@ -35,11 +35,11 @@ FIRES = [
         f"{ROW} {SCORES} {TAKEN} {END}", "float[b, 4, s, 8] y")),
 ]
 NEGATIVES = [
-    Case(multiplicative_mask, "numbers that are given", why="others than zeros and ones",
+    Case(multiplicative_mask, "numbers that are given", why="other than 0 and 1",
          model=graph(f"m = Identity(f) {SCORES} {ADDED} {SOFT}")),
-    Case(multiplicative_mask, "a number that is no truth", why="others than zeros and ones",
+    Case(multiplicative_mask, "a number that is no truth", why="other than 0 and 1",
          model=graph(f"n = Cast<to = 7>(f) m = Cast<to = 1>(n) {SCORES} {ADDED} {SOFT}")),
-    Case(multiplicative_mask, "a half", why="others than zeros and ones",
+    Case(multiplicative_mask, "a half", why="other than 0 and 1",
          model=graph(f"m = Identity(half) {SCORES} {TAKEN} {SOFT}")),
     Case(multiplicative_mask, "scores that another reads", why="",
          model=graph(f"{ROW} {SCORES} {TAKEN} {SOFT} n = Neg(w)", "float[b, 4, s, 3] y, float[b, 4, s, 3] n")),

@@ -47,18 +47,18 @@ FIRES = [
                                                            "y = Relu(c)"), sites=2),
 ]
 NEGATIVES = [
-    Case(no_op_scatter, "not in order", model(PUT, grid(2, 3)[::-1]), why="all places in order"),
+    Case(no_op_scatter, "not in order", model(PUT, grid(2, 3)[::-1]), why="all positions in order"),
     Case(no_op_scatter, "axes swapped", joined(along="int64[2, 1] i = {1, 0}, int64[3] j = {0, 1, 2}"),
-         why="the indices are"),
+         why="the indices must be"),
     Case(no_op_scatter, "counted from the back", joined(along="int64[2, 1] i = {0, 1}, int64[3] j = {-3, -2, -1}"),
-         why="the indices are"),
-    Case(no_op_scatter, "one row of two", model(PUT, [[1]], of_updates="1, 3"), why="the sizes of all"),
-    Case(no_op_scatter, "sizes that are free", model(PUT, grid(2, 3), shape="n, 3"), why="the sizes of all"),
+         why="the indices must be"),
+    Case(no_op_scatter, "one row of two", model(PUT, [[1]], of_updates="1, 3"), why="the shape of the whole tensor"),
+    Case(no_op_scatter, "sizes that are free", model(PUT, grid(2, 3), shape="n, 3"), why="the whole tensor"),
     Case(no_op_scatter, "added", model(PUT.replace("ScatterND", 'ScatterND<reduction = "add">'), grid(2, 3)),
          why="reduction"),
     Case(no_op_scatter, "indices that are given", parse(
         '<ir_version: 9, opset_import: ["" : 17]> g (float[2, 3] x, float[2, 3] u, int64[2, 3, 2] at) => '
-        f"(float[2, 3] y) {{ {PUT} }}"), why="no constants"),
+        f"(float[2, 3] y) {{ {PUT} }}"), why="must be constant"),
 ]
 
 

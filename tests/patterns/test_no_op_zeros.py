@@ -33,11 +33,11 @@ FIRES = [
          model=graph(SCALED.replace("{3}", "{inf}"))),
 ]
 NEGATIVES = [
-    Case(no_op_zeros, "ones", why="not zero", model=graph(f"{MADE.replace('{0}', '{1}')} y = Add(x, c)")),
-    Case(no_op_zeros, "infinity", why="not zero", model=graph(f"{MADE.replace('{0}', '{inf}')} y = Add(x, c)")),
-    Case(no_op_zeros, "numbers of which some are zero", why="not zero",
+    Case(no_op_zeros, "ones", why="must be zero", model=graph(f"{MADE.replace('{0}', '{1}')} y = Add(x, c)")),
+    Case(no_op_zeros, "infinity", why="must be zero", model=graph(f"{MADE.replace('{0}', '{inf}')} y = Add(x, c)")),
+    Case(no_op_zeros, "numbers of which some are zero", why="must be zero",
          model=graph("s = Shape(x) c = Expand(some, s) y = Add(x, c)")),
-    Case(scaled_full, "numbers of which some are zero", why="more than two numbers",
+    Case(scaled_full, "numbers of which some are zero", why="must be a single number",
          model=graph("s = Shape(x) c = Expand(some, s) d = Mul(c, two) y = Add(x, d)")),
     Case(scaled_full, "a product of more axes", why="may have more axes",
          model=graph("s = Shape(x) n = Gather(s, one) c = ConstantOfShape(n) d = Mul(c, deep) y = Add(x, d)",

@@ -65,7 +65,7 @@ NEGATIVES = [
         f"{STREAMS.replace('(z)', '(x)')} j = Concat<axis = 1>(h, k) y = {FIRST}(j)", "float[b, s, 8, 8] y")),
     Case(concat_between_transposes, "a norm over rows too", why="", model=graph(
         STREAMS + normed("p", "h", "LayerNormalization", 1) + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
-    Case(norm_between_transposes, "over rows and columns", why="more than the columns of a head", model=graph(
+    Case(norm_between_transposes, "over rows and columns", why="only the columns of a head", model=graph(
         f"h = {FIRST}(x) r = LayerNormalization<axis = 1>(h, w) y = {FIRST}(r)")),
     Case(norm_between_transposes, "a norm in float32 that others read", why="is also used", model=graph(
         f"{WIDE} k = Cast<to = 10>(r) y = {FIRST}(k) u = Neg(r)", "float16[b, s, 4, 8] y, float[b, 4, s, 8] u", HALF)),

@@ -78,7 +78,7 @@ FIRES = [
     Case(scatter_plugin, "integers", scatter(dtype="int32"), **TARGET),
 ]
 NEGATIVES = [
-    Case(group_norm_plugin, "three axes", norm(STANDARD, THREE), why="takes four axes", **TARGET),
+    Case(group_norm_plugin, "three axes", norm(STANDARD, THREE), why="needs four axes", **TARGET),
     Case(group_norm_plugin, "half precision", norm(STANDARD, dtype="float16"), why="float32", **TARGET),
     Case(group_norm_plugin, "one scale for a group", why="before opset 21", **TARGET,
          model=norm("y = GroupNormalization<num_groups = 3, epsilon = 1e-4>(x, one, zero)", opset=18)),
@@ -89,7 +89,7 @@ NEGATIVES = [
     Case(instance_norm_activation_plugin, "a norm that others read too", why="", **TARGET,
          model=norm(f"{INSTANCES} r = Relu(n) y = Add(r, n)")),
     Case(scatter_plugin, "no reduction", scatter("none"), why="it has no reduction", **TARGET),
-    Case(scatter_plugin, "some rows alone", why="do not go over all other axes", **TARGET,
+    Case(scatter_plugin, "some rows alone", why="must cover all other axes", **TARGET,
          model=scatter(given="int64[1, 3] i = {1, 1, 0}", put="1, 3")),
     Case(scatter_plugin, "doubles", scatter(dtype="double"), why="float64", **TARGET),
 ]

@@ -21,9 +21,9 @@ FIRES = [
 NEGATIVES = [
     Case(optional_get_element, "ONNX Runtime has them", why="runs it as it is",
          model=graph("a = OptionalGetElement(x) y = Relu(a)", "(float[n, 4] x) => (float[n, 4] y)", "", 18)),
-    Case(optional_get_element, "what may be absent", target="tensorrt", why="what it reads is no tensor",
+    Case(optional_get_element, "what may be absent", target="tensorrt", why="its input must be a tensor",
          model=graph("y = OptionalGetElement(x)", "(optional(float[4]) x) => (float[4] y)", "", 18)),
-    Case(optional_has_element, "what may be absent", target="tensorrt", why="what it reads is no tensor",
+    Case(optional_has_element, "what may be absent", target="tensorrt", why="its input must be a tensor",
          model=graph("y = OptionalHasElement(x)", "(optional(float[4]) x) => (bool y)", "", 18)),
 ]
 # fmt: on

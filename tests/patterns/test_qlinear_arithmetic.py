@@ -32,10 +32,10 @@ FIRES = [
 NEGATIVES = [
     Case(qlinear_add, "ONNX Runtime has it", model("QLinearAdd"), why="runs it as it is"),
     Case(qlinear_mul, "ONNX Runtime has it", model("QLinearMul"), why="runs it as it is"),
-    Case(qlinear_add, "a scale that is computed", target="tensorrt", why="a scale is no constant of one number",
+    Case(qlinear_add, "a scale that is computed", target="tensorrt", why="a scale must be a constant with one number",
          model=graph("y = com.microsoft.QLinearAdd(x, s, , w, t, , s, )",
                      "(int8[n, 4] x, int8[4] w, float t) => (int8[n, 4] y)", "float s = {0.5}")),
-    Case(qlinear_add, "sums near the middle of two steps", target="tensorrt", why="too near to the middle of two steps",
+    Case(qlinear_add, "sums near the middle of two steps", target="tensorrt", why="too close to the middle",
          model=model("QLinearAdd", scales=(0.05, 0.1, 0.3), zeros=(-77, 100, 35))),
 ]
 # fmt: on

@@ -71,13 +71,13 @@ BUILT = Case(dequantize_linear, "a single number that is fixed", target="tensorr
              model=graph("a = DequantizeLinear(w, s, z) y = Mul(a, x)", "(float[2, 4] x) => (float[2, 4] y)",
                          "int8 w = {3}, float s = {0.5}, int8 z = {0}"))
 NEGATIVES = [
-    Case(quantize_linear, "to int8 around 0", target="tensorrt", why="itself",
+    Case(quantize_linear, "to int8 around 0", target="tensorrt", why="with zero point 0",
          model=model("y = QuantizeLinear(x, s, zero)", "(float[n, 4, 2] x) => (int8[n, 4, 2] y)")),
     Case(quantize_linear, "for another target", why="no form for target ort",
          model=model("y = QuantizeLinear(x, s, z)", TO_BYTES)),
-    Case(quantize_linear, "of half precision", target="tensorrt", why="the scale is not float32",
+    Case(quantize_linear, "of half precision", target="tensorrt", why="the scale must be float32",
          model=graph("y = QuantizeLinear(x, k, z)", "(float16[n] x, float16 k) => (uint8[n] y)", "uint8 z = {3}", 19)),
-    Case(dequantize_linear, "int8 around 0", target="tensorrt", why="itself",
+    Case(dequantize_linear, "int8 around 0", target="tensorrt", why="with zero point 0",
          model=model("y = DequantizeLinear(x, s, zero)", "(int8[n, 4, 2] x) => (float[n, 4, 2] y)")),
     Case(dequantize_linear, "in blocks", target="tensorrt", why="in blocks",
          model=graph("y = DequantizeLinear<axis = 0, block_size = 2>(x, k, z)",

@@ -20,7 +20,7 @@ FIRES = [
          model=graph("t = Greater(x, high) y = ReduceMax(t)", "(float[n] x) => (bool[1] y)", ONE, 20)),
 ]
 NEGATIVES = [
-    Case(reduce_bool, "numbers", target="tensorrt", why="its data are no truths",
+    Case(reduce_bool, "numbers", target="tensorrt", why="its input must be boolean",
          model=graph("y = ReduceMax(x, one)", "(float[n, 4] x) => (float[n, 1] y)", ONE, 20)),
     Case(reduce_bool, "for another target", why="no form for target ort",
          model=graph("y = ReduceMax(x, one)", "(bool[n, 4] x) => (bool[n, 1] y)", ONE, 20)),

@@ -60,7 +60,7 @@ FIRES = [
 NEGATIVES = [
     Case(qdq_around_relu, "another scale", pairs("b = Relu(a)", second="t, z"), why="scale", **FOR),
     Case(qdq_around_relu, "another zero point", pairs("b = Relu(a)", second="s, o"), why="zero", **FOR),
-    Case(qdq_around_relu, "limits that cross", pairs("b = Clip(a, six, low)"), why="limits of the Clip cross", **FOR),
+    Case(qdq_around_relu, "limits that cross", pairs("b = Clip(a, six, low)"), why="above the upper one", **FOR),
     Case(qdq_around_relu, "what is rounded is read beside the Relu", why="", **FOR,
          model=pairs("b = Relu(a) e = Exp(a)", OTHER_READER)),
     Case(qdq_around_relu, "ONNX Runtime makes one kernel of it itself", pairs("b = Relu(a)"), why="no form for target"),
@@ -71,8 +71,8 @@ NEGATIVES = [
     Case(redundant_q_dq, "a scale for each column, which a Transpose turns", why="come from", **FOR,
          model=pairs("b = Transpose(a)", "(float[4, 4] x) => (float[4, 4] y)", "each, zeros", "each, zeros")),
     Case(redundant_dq_q, "another scale", again("s, z", "t, z"), why="scale"),
-    Case(redundant_dq_q, "another dtype", again("s", "s", ("int8", "uint8")), why="int8 comes back as uint8"),
-    Case(redundant_dq_q, "a scale of nothing", again("none, z", "none, z"), why="few digits"),
+    Case(redundant_dq_q, "another dtype", again("s", "s", ("int8", "uint8")), why="int8 would become uint8"),
+    Case(redundant_dq_q, "a scale of nothing", again("none, z", "none, z"), why="too small or too large"),
 ]
 # fmt: on
 

@@ -40,7 +40,7 @@ FIRES = [
         "a = MatMul(tq, tk) w = Softmax<axis = -1>(a) y = MatMul(w, tv)")),
 ]
 NEGATIVES = [
-    Case(repeat_kv_before_transpose, "heads that stay behind the rows", why="do not come behind the batch",
+    Case(repeat_kv_before_transpose, "heads that stay behind the rows", why="directly follow the batch",
          model=graph(f"{copied('k')} y = Transpose<perm = [1, 0, 2, 3]>(rk)", "float[s, b, 4, 8] y")),
     Case(repeat_kv_before_transpose, "copies of all heads, one behind the other", why="wanted the constant 3",
          model=graph(f"ok = Unsqueeze(k, two) ek = Expand(ok, rows) rk = Reshape(ek, joined) y = {FIRST}(rk)")),

@@ -35,8 +35,8 @@ FIRES += [
 ]
 NEGATIVES = [
     Case(reshaped_score_bias, "a mask of other axes", graph(ONCE, INPUTS.replace("[1, 3, 1, 4, 4]", "[4, 4]")),
-         why="what is added has other axes"),
-    Case(reshaped_score_bias, "the batch joined with the heads", why="the sum has another shape", model=graph(
+         why="as many axes as the reshaped"),
+    Case(reshaped_score_bias, "the batch joined with the heads", why="the sum must have the shape", model=graph(
         ONCE.replace("y1 = Reshape(a, four)", "y1 = Reshape(a, heads)"))),
 ]
 # fmt: on

@@ -31,10 +31,10 @@ FIRES = [
 NEGATIVES = [
     Case(resize_antialias, "without antialiasing", target="tensorrt", why="wanted antialias = 1",
          model=graph("y = Resize<mode = \"linear\", axes = [2, 3]>(x, , , two)", HERE, SIZES, 18)),
-    Case(resize_antialias, "corners aligned", target="tensorrt", why="its places are not those of half a pixel",
+    Case(resize_antialias, "corners aligned", target="tensorrt", why="expected coordinate_transformation_mode",
          model=graph("y = Resize<mode = \"linear\", antialias = 1, axes = [2, 3], "
                      "coordinate_transformation_mode = \"align_corners\">(x, , , two)", HERE, SIZES, 18)),
-    Case(resize_antialias, "cubic, of any size", target="tensorrt", why="a size is free, and the weights are cubic",
+    Case(resize_antialias, "cubic, of any size", target="tensorrt", why="a dynamic size needs mode linear",
          model=graph("y = Resize<mode = \"cubic\", antialias = 1, axes = [2, 3]>(x, , , two)",
                      "(float[n, 3, h, w] x) => (float[n, 3, 5, 14] y)", SIZES, 18)),
     Case(resize_antialias, "ONNX Runtime has it", why="runs it as it is",

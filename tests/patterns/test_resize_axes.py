@@ -23,10 +23,10 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(resize_axes, "the others are fixed", resize("x, , , two", "axes = [2, 3]", FIXED), why="runs it", **FOR),
-    Case(resize_axes, "the ratio of the sides is kept", why="keeps the ratio", **FOR,
+    Case(resize_axes, "the ratio of the sides is kept", why="keeps the aspect ratio", **FOR,
          model=resize("x, , , two", 'axes = [2, 3], keep_aspect_ratio_policy = "not_larger"',
                       "(float[n, 3, 12, 9] x) => (float[n, 3, h, w] y)")),
-    Case(resize_axes, "all axes, in a mode that it does not know either", why="its axes are not named", **FOR,
+    Case(resize_axes, "all axes, in a mode that it does not know either", why="it has no axes", **FOR,
          model=graph('y = Resize<mode = "cubic">(x, , four)', FIXED, "float[4] four = {1, 1, 0.6, 1.7}", 19)),
     Case(resize_axes, "sizes that are computed", why="runs it as it is", **FOR,
          model=graph('z = Shape<start = 2>(p) y = Resize<mode = "linear", axes = [2, 3]>(x, , , z)',

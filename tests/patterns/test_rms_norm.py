@@ -293,7 +293,7 @@ NEGATIVES = [
     Case(
         rms_norm,
         "over all axes, of which none is named",
-        why="over all axes",
+        why="has no axes",
         model=graph("p = Pow(x, two) v = ReduceMean(p) ve = Add(v, e) q = Sqrt(ve) y = Div(x, q)"),
     ),
     Case(

@@ -24,11 +24,11 @@ FIRES = [
          graph(f"{ROOT} d = Div(x, s) y = Mul(d, g)".replace("[1]", "[-3]"))),
 ]
 NEGATIVES = [
-    Case(rms_norm_channels_first, "over rows", why="not over the channels alone",
+    Case(rms_norm_channels_first, "over rows", why="over only the channels",
          model=graph(f"{ROOT} d = Div(x, s) y = Mul(d, g)".replace("[1]", "[2]"))),
-    Case(rms_norm_channels_first, "a scale along the columns", why="along the channels alone",
+    Case(rms_norm_channels_first, "a scale along the columns", why="along only the channels",
          model=graph(f"{ROOT} d = Div(x, s) y = Mul(d, v)", HEAD.replace("h, w", "h, 3"))),
-    Case(rms_norm_channels_first, "no axes behind the channels", why="axes behind the channels",
+    Case(rms_norm_channels_first, "no axes behind the channels", why="axes after the channels",
          model=graph(f"{ROOT} d = Div(x, s) y = Mul(d, v)", "(float[n, 3] x) => (float[n, 3] y)")),
 ]
 # fmt: on

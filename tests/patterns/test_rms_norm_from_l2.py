@@ -50,7 +50,7 @@ NEGATIVES = [
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("[-1]", "[1]"))),
     Case(rms_norm_from_l2, "a floor that shows", why="the floor is 1",
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("l, floor", "l, one"))),
-    Case(rms_norm_from_l2, "a floor that is all there is", why="a number that is not positive",
+    Case(rms_norm_from_l2, "a floor that is all there is", why="must be positive",
          model=graph("l = ReduceL2<axes = [-1]>(x) r = Mul(l, minus) c = Clip(r, zero) d = Div(x, c) "
                      "y = Mul(d, four)")),
     Case(rms_norm_from_l2, "no number behind it", why="wanted",

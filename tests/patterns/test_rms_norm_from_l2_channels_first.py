@@ -29,11 +29,11 @@ FIRES = [
          graph(f"{LENGTH} r = Mul(d, three) y = Mul(r, v)", HEAD.replace("w] x)", "w] x, float[4, 1, 1] v)"))),
 ]
 NEGATIVES = [
-    Case(rms_norm_from_l2_channels_first, "over rows", why="not over the channels alone",
+    Case(rms_norm_from_l2_channels_first, "over rows", why="over only the channels",
          model=graph(f"{LENGTH} y = Mul(d, two)".replace("[1]", "[2]"))),
     Case(rms_norm_from_l2_channels_first, "a floor that shows", why="the floor is 2",
          model=graph(f"{LENGTH} y = Mul(d, two)".replace("l, floor", "l, two"))),
-    Case(rms_norm_from_l2_channels_first, "a scale along the columns", why="along the channels alone",
+    Case(rms_norm_from_l2_channels_first, "a scale along the columns", why="along only the channels",
          model=graph(f"{LENGTH} y = Mul(d, v)", HEAD.replace("h, w", "h, 3"),
                      f"{CONSTANTS}, float[3] v = {{1, 2, 3}}")),
     Case(rms_norm_from_l2_channels_first, "free channels", why="the number of channels is not fixed",

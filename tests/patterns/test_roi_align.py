@@ -53,11 +53,11 @@ FIRES = [
     Case(roi_align, "to the plugin, mmcv's node", graph(mmcv()), target="tensorrt"),
 ]
 NEGATIVES = [
-    Case(roi_align, "boxes without their image", why="no first column",
+    Case(roi_align, "boxes without their image", why="the first of five columns",
          model=graph(placeholder(), BOXES.replace("k, 5", "k, 4"))),
     Case(roi_align, "half a pixel in an older opset", graph(placeholder(), opset=13), why="before opset 16"),
     Case(roi_align, "an argument lost", graph(placeholder().replace(", aligned = 1", "")), why="lacks aligned"),
-    Case(roi_align, "the largest of each cell", graph(mmcv(mode="max")), why="takes the largest"),
+    Case(roi_align, "the largest of each cell", graph(mmcv(mode="max")), why="computes the maximum"),
 ]
 # fmt: on
 

@@ -43,9 +43,9 @@ FIRES = [
         f"{CUT} {PRODUCT} {JOINED}", f"{HEADS} x, float[b, s, 1, 4, 1] c, float[b, s, 1, 4, 1] e")),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "one number for all of a head", why="not of half a head", model=graph(
+    Case(rotary_embedding, "one number for all of a head", why="half as many columns", model=graph(
         f"{CUT} {PRODUCT} {JOINED}", f"{HEADS} x, float[s, 1, 1, 1] c, float[s, 1, 1, 1] e")),
-    Case(rotary_embedding, "tables that have a number for each of a pair", why="other axes than the parts", model=graph(
+    Case(rotary_embedding, "tables that have a number for each of a pair", why="does not match the parts", model=graph(
         f"{CUT} {PRODUCT} {JOINED}".replace("whole", "longer"), f"{HEADS} x, float[s, 1, 4, 2] c, float[s, 1, 4, 2] e",
         output="float[b, s, 4, 16]", constants=CONSTANTS.replace(">", ", int64[4] longer = {0, 0, 0, 16}>"))),
     Case(rotary_embedding, "a sum for the difference", why="wanted",
@@ -53,7 +53,7 @@ NEGATIVES = [
     Case(rotary_embedding, "the imaginary part first", why="does not begin where",
          model=graph(WHOLE.replace("i = Slice(k, nil, one", "j = Slice(k, nil, one")
                      .replace("j = Slice(k, one", "i = Slice(k, one"))),
-    Case(rotary_embedding, "halves for pairs", why="not split into pairs", model=graph(
+    Case(rotary_embedding, "halves for pairs", why="must be split into pairs", model=graph(
         f"{CUT} {PRODUCT} {JOINED}".replace("x, pairs", "x, halves").replace("one, two, new", "two, far, new")
         .replace("nil, one, new", "nil, two, new"), f"{HEADS} x, float[s, 1, 1, 2] c, float[s, 1, 1, 2] e",
         constants=CONSTANTS.replace(">", ", int64[1] far = {4}>"))),

@@ -163,12 +163,12 @@ FIRES = [
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "angles by places of other kinds for the second half", why="unlike halves",
+    Case(rotary_embedding, "angles by places of other kinds for the second half", why="halves of a table differ",
          model=graph(BY_KINDS.format(0, 1, 1, 0), KINDS, constants=NUMBERED)),
-    Case(rotary_embedding, "columns of fixed tables left out", why="not of half a head", model=graph(
+    Case(rotary_embedding, "columns of fixed tables left out", why="half as many columns", model=graph(
         f"{TURNED} u = Slice(tu, start, r, one) v = Slice(tv, start, r, one) {SUM}",
         f"{INPUTS}, int64[1] r", constants=TABLED)),
-    Case(rotary_embedding, "unlike halves of fixed tables by their places", why="unlike halves", model=graph(
+    Case(rotary_embedding, "unlike halves of fixed tables by their places", why="halves of a table differ", model=graph(
         BY_PLACES, f"{INPUTS}, int64[b, s] w", constants=TABLED.replace("0.3,", "0.4,", 1))),
     Case(rotary_embedding, "cut elsewhere than in the middle", why="not one of 2 equal parts",
          model=graph(PLAIN, constants=CONSTANTS.replace("middle = {4}", "middle = {3}"))),
@@ -179,21 +179,21 @@ NEGATIVES = [
          model=graph(PLAIN.replace("Concat<axis = -1>(ne, lo)", "Concat<axis = -1>(lo, ne)"))),
     Case(rotary_embedding, "no half negated", why="wanted",
          model=graph(PLAIN.replace("Neg(hi)", "Relu(hi)"))),
-    Case(rotary_embedding, "angles of two kinds", why="unlike halves",
+    Case(rotary_embedding, "angles of two kinds", why="halves of a table differ",
          model=graph(PLAIN.replace("q = Sin(a)", "ab = Concat<axis = -1>(f, g) q = Sin(ab)"),
                      f"{INPUTS}, float[b, s, 4] g")),
-    Case(rotary_embedding, "tables of more axes than the heads", why="tables have other axes", model=graph(
+    Case(rotary_embedding, "tables of more axes than the heads", why="tables must have the axes", model=graph(
         FLAT_ROWS, INPUTS.replace("[b, 4, s, 8]", "[s, 4, 8]").replace("float[s, 4]", "float[b, s, 1, 4]"),
         output="float[b, s, 4, 8]")),
-    Case(rotary_embedding, "tables of each head and of another batch", why="head to head",
+    Case(rotary_embedding, "tables of each head and of another batch", why="differ between heads",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[d, 4, s, 4]"))),
-    Case(rotary_embedding, "tables of each head that may have one row", why="head to head",
+    Case(rotary_embedding, "tables of each head that may have one row", why="differ between heads",
          model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[4, r, 4]"))),
     Case(rotary_embedding, "tables of fixed rows for heads of free ones, which may have one",
-         why="other batches or rows", model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[6, 4]"))),
-    Case(rotary_embedding, "tables of no head", why="head to head", model=graph(
+         why="the same batch and rows", model=graph(GIVEN, INPUTS.replace("float[s, 4]", "float[6, 4]"))),
+    Case(rotary_embedding, "tables of no head", why="differ between heads", model=graph(
         GIVEN, "float[b, 0, 6, 8] x, float[0, 6, 4] c, float[0, 6, 4] e", output="float[b, 0, 6, 8]")),
-    Case(rotary_embedding, "fixed tables of unlike halves", why="unlike halves",
+    Case(rotary_embedding, "fixed tables of unlike halves", why="halves of a table differ",
          model=graph(f"{TURNED} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[b, 4, 6, 8]"),
                      constants=FIXED.replace("{0.0, ", "{0.5, ", 1), output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "an opset without the op", graph(PLAIN), target="onnx", why="opset 23"),

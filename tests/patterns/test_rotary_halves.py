@@ -79,11 +79,11 @@ NEGATIVES = [
                      .replace("1, s, 4]", "1, 4, 4]"), output="float[b, 4, 4, 8]")),
     Case(rotary_embedding, "a sign that differs", why="negative",
          model=graph(f"{SPLIT} {END.replace('Sub', 'Add')}")),
-    Case(rotary_embedding, "a scale of the angles", target="onnx", why="nothing else has scale",
+    Case(rotary_embedding, "a scale of the angles", target="onnx", why="unsupported attributes: scale",
          model=graph(f"y = {MS}<scale = 2.0>(x, zero, c, e)", f"{FOUR} x, {CACHES}")),
     Case(rotary_embedding, "an opset without RotaryEmbedding", target="onnx", why="--opset 23",
          model=graph(f"y = {MS}(x, zero, c, e)", f"{FOUR} x, {CACHES}", 17)),
-    Case(rotary_embedding, "RotaryEmbedding, for ONNX Runtime's own ops", target="contrib", why="own",
+    Case(rotary_embedding, "RotaryEmbedding, for ONNX Runtime's own ops", target="contrib", why="not converted",
          model=graph("y = RotaryEmbedding(x, c, e)", f"{FOUR} x, {TABLES}")),
 ]
 # fmt: on

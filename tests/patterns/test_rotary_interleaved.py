@@ -158,12 +158,12 @@ FIRES = [
         PAIRS, BEHIND.replace("[s, 1, 4]", "[s, 1, n]"), output="float[b, s, 4, 8]")),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "tables of each head, of free columns", why="not known to be of half a head", model=graph(
+    Case(rotary_embedding, "tables of each head, of free columns", why="may not have half as many", model=graph(
         PAIRS, "float[b, 4, 6, 8] x, float[4, 6, n] c, float[4, 6, n] e", output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "pairs of another tensor than the heads", why="wanted", model=graph(
         OF_SQUEEZED.replace("Reshape(o", "Reshape(h"), f"{ON_EDGE}, float[b, 4, s, 1, 8] h",
         constants=apart(0, 4, -1, 4, 2))),
-    Case(rotary_embedding, "pairs of heads that lie otherwise", why="not split into pairs", model=graph(
+    Case(rotary_embedding, "pairs of heads that lie otherwise", why="must be split into pairs", model=graph(
         OF_SQUEEZED, ON_EDGE.replace("[b, 4, s, 1, 8]", "[b, 4, 4, 1, 8]").replace("[s, 4]", "[4, 4]"),
         constants=apart(4, 0, -1, 4, 2), output="float[b, 4, 4, 8]")),
     Case(rotary_embedding, "heads split from other rows", why="split from other rows", model=graph(
@@ -185,26 +185,26 @@ NEGATIVES = [
     Case(rotary_embedding, "pairs one behind the other", why="wanted the constant 1",
          model=graph(f"{TURNED} {ANGLES} {SUM}".replace("Concat<axis = -1>(w, z)", "Concat<axis = 3>(w, z)")
                      .replace(", new)", ", last)"))),
-    Case(rotary_embedding, "pairs joined in another shape", why="joined in another shape",
+    Case(rotary_embedding, "pairs joined in another shape", why="joined to another shape",
          model=graph(f"{TURNED} {GIVEN} {SUM}", SIX.replace("[b, 4, 6, 8]", "[1, 4, 6, 8]").replace("[s, 4]", "[6, 4]"),
                      constants=CONSTANTS.replace("whole = {0, 0, 0, 8}", "whole = {4, 1, 6, 8}"),
                      output="float[4, 4, 6, 8]")),
-    Case(rotary_embedding, "a result of two other sizes that are free", why="several sizes of the result are free",
+    Case(rotary_embedding, "a result of two other sizes that are free", why="several sizes of the result are dynamic",
          model=graph(PAIRS.replace("whole)", "into)"), f"{INPUTS}, int64[4] into", output="float[i, j, k, l]")),
-    Case(rotary_embedding, "half a table behind the other", why="unlike halves",
+    Case(rotary_embedding, "half a table behind the other", why="halves of a table differ",
          model=graph(f"{TURNED} u = Concat<axis = -1>(c, c) v = Concat<axis = -1>(e, e) {SUM}")),
-    Case(rotary_embedding, "rows that are repeated, not columns", why="unlike halves",
+    Case(rotary_embedding, "rows that are repeated, not columns", why="halves of a table differ",
          model=graph(f"{TURNED} {GIVEN} {SUM}".replace("Unsqueeze(c, new)", "Unsqueeze(c, heads_axis)")
                      .replace("Unsqueeze(e, new)", "Unsqueeze(e, heads_axis)")
                      .replace("1, other)", "1, across)"),
                      constants=CONSTANTS.replace("int64[3] other", "int64[3] across = {1, 2, 1}, int64[3] other"))),
-    Case(rotary_embedding, "one batch for many tables", why="other batches or rows",
+    Case(rotary_embedding, "one batch for many tables", why="the same batch and rows",
          model=graph(f"{TURNED} {ANGLES} {SUM}", INPUTS.replace("[b, 4, s, 8]", "[1, 4, s, 8]"))),
     Case(rotary_embedding, "an unknown number of heads behind rows", why="number of heads is unknown",
          model=graph(PAIRS, BEHIND.replace("[b, s, 4, 8]", "[b, s, h, 8]"), output="float[b, s, h, 8]")),
-    Case(rotary_embedding, "one number of a table for all", why="not of half a head",
+    Case(rotary_embedding, "one number of a table for all", why="half as many columns",
          model=graph(PAIRS, INPUTS.replace("float[s, 4]", "float[s, 1]"))),
-    Case(rotary_embedding, "fixed tables of unlike columns", why="unlike halves",
+    Case(rotary_embedding, "fixed tables of unlike columns", why="halves of a table differ",
          model=graph(f"{TURNED} {SUM}", SIX, constants=FIXED.replace("{0.0, ", "{0.5, ", 1),
                      output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "an opset without the op", graph(PAIRS), target="onnx", why="opset 23"),

@@ -73,30 +73,30 @@ FIRES = [
     Case(rotary_embedding, "fixed matrices", fixed(COS, -SIN, SIN, COS)),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "matrices that are given", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "matrices that are given", why="must contain cosines and sines", model=graph(
         f"{TAKEN} {COLUMNS} {SUM}", f"{FOUR} x, float[1, 1, s, 4, 2, 2] r")),
-    Case(rotary_embedding, "matrices that reflect", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "matrices that reflect", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("Neg(e)", "Neg(c)").replace("n1, e1, c1)", "e1, e1, n1)"))),
-    Case(rotary_embedding, "no sine that is negative", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "no sine that is negative", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("(c1, n1, e1, c1)", "(c1, e1, e1, c1)"))),
-    Case(rotary_embedding, "two cosines", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "two cosines", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("e1, c1)", "e1, w1)").replace(" r1 =", " w1 = Tanh(c1) r1 ="))),
-    Case(rotary_embedding, "the columns in the other order", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "the columns in the other order", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("m = Mul(u, a) p = Mul(v, d)", "m = Mul(v, a) p = Mul(u, d)"))),
-    Case(rotary_embedding, "products of matrices that are given", why="not known to be of cosines and sines",
+    Case(rotary_embedding, "products of matrices that are given", why="must contain cosines and sines",
          model=graph(SUMMED.replace("r1 =", "r0 =").replace("e1, c1)", "e1, e1) r1 = Tanh(r0)"))),
-    Case(rotary_embedding, "products of fixed matrices that differ in one number", why="not known to be of cosines",
+    Case(rotary_embedding, "products of fixed matrices that differ in one number", why="must contain cosines",
          model=graph(PRODUCTS, "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]",
                      more=whole(COS, -SIN, SIN + (ANGLES[2, 1] == ANGLES), COS))),
-    Case(rotary_embedding, "products with no sine that is negative", why="not known to be of cosines and sines",
+    Case(rotary_embedding, "products with no sine that is negative", why="must contain cosines and sines",
          model=graph(SUMMED.replace("(c1, n1, e1, c1)", "(c1, e1, e1, c1)"))),
     Case(rotary_embedding, "products summed over the other axis", why="wanted",
          model=graph(SUMMED.replace("(p, new)", "(p, above)"))),
-    Case(rotary_embedding, "one column for both", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "one column for both", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("(r, second)", "(r, first)"))),
-    Case(rotary_embedding, "fixed matrices that differ in one number", why="not known to be of cosines and sines",
+    Case(rotary_embedding, "fixed matrices that differ in one number", why="must contain cosines and sines",
          model=fixed(COS, -SIN, SIN + (ANGLES[2, 1] == ANGLES), COS)),
-    Case(rotary_embedding, "columns of one number", why="not known to be of cosines and sines", model=graph(
+    Case(rotary_embedding, "columns of one number", why="must contain cosines and sines", model=graph(
         f"{TAKEN} m = Mul(u, a) p = Mul(v, d) q = Add(m, p) y = Reshape(q, half)",
         f"{FOUR} x, float[1, 1, s, 4, 1] u, float[1, 1, s, 4, 1] v", output="float[b, 4, s, 4]",
         more=", int64[4] half = {0, 0, 0, 4}")),

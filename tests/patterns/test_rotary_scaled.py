@@ -59,13 +59,13 @@ NEGATIVES = [
     Case(rotary_embedding, "the sines alone", why="wanted", model=graph(WHOLE.replace("Add(o, q)", "Add(m, q)"))),
     Case(rotary_embedding, "two scales", why="wanted",
          model=graph(WHOLE.replace("Mul(p, k)", "Mul(p, w)"), f"{INPUTS}, float[s, 8] w")),
-    Case(rotary_embedding, "unlike halves of a scale", why="unlike halves",
+    Case(rotary_embedding, "unlike halves of a scale", why="halves of a table differ",
          model=graph(WHOLE.replace("(r, r)", "(r, w)"), f"{INPUTS}, float[s, 4] w")),
-    Case(rotary_embedding, "unlike halves of a fixed scale", why="unlike halves",
+    Case(rotary_embedding, "unlike halves of a fixed scale", why="halves of a table differ",
          model=fixed(np.arange(48).reshape(6, 8) / 9 + 1)),
-    Case(rotary_embedding, "scales of each head", why="shapes differ",
+    Case(rotary_embedding, "scales of each head", why="shapes of the tables differ",
          model=graph(WHOLE, INPUTS.replace("[s, 4] r", "[4, s, 4] r"))),
-    Case(rotary_embedding, "one scale for a whole head", why="not of half a head",
+    Case(rotary_embedding, "one scale for a whole head", why="half as many columns",
          model=graph(WHOLE.replace("Concat<axis = -1>(r, r)", "Exp(r)"), INPUTS.replace("[s, 4] r", "[s, 1] r"))),
 ]
 # fmt: on

@@ -31,12 +31,12 @@ FIRES = [
     Case([rotate_half_matmul, rotary_embedding], "a rotary embedding by it", graph(HALVES, JOINED, TABLES)),
 ]
 NEGATIVES = [
-    Case(rotate_half_matmul, "backwards", graph(-HALVES), why="does more than turn"),
-    Case(rotate_half_matmul, "one number changed", graph(HALVES + np.eye(8) * (np.arange(8) == 3)), why="does more"),
+    Case(rotate_half_matmul, "backwards", graph(-HALVES), why="must only rotate"),
+    Case(rotate_half_matmul, "one number changed", graph(HALVES + np.eye(8) * (np.arange(8) == 3)), why="only rotate"),
     Case(
         rotate_half_matmul,
         "a weight",
-        why="not square",
+        why="must be square",
         model=graph(np.zeros((1, 8)), inputs=WHOLE.replace("s, 8] x", "s, 1] x")),
     ),
     Case(

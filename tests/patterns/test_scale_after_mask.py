@@ -41,15 +41,15 @@ FIRES = [
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
 NEGATIVES = [
-    Case(scale_after_mask, "a number greater than one, and the least of all", why="may leave its dtype",
+    Case(scale_after_mask, "a number greater than one, and the least of all", why="outside the range of its dtype",
          model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)",
                      root=0.5, low=-3.4e38)),
-    Case(scale_after_mask, "a negative number", why="turns the order",
+    Case(scale_after_mask, "a negative number", why="reverses the order",
          model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)", root=-4)),
-    Case(scale_after_mask, "a number greater than one", why="may leave its dtype",
+    Case(scale_after_mask, "a number greater than one", why="outside the range of its dtype",
          model=graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)", root=0.5)),
-    Case(scale_after_mask, "a number greater than one", why="may leave its dtype", model=graph(PLAIN, root=0.5)),
-    Case(scale_after_mask, "a negative number", why="may leave its dtype", model=graph(PLAIN, root=-4)),
+    Case(scale_after_mask, "a number greater than one", why="outside the range", model=graph(PLAIN, root=0.5)),
+    Case(scale_after_mask, "a negative number", why="outside the range of its dtype", model=graph(PLAIN, root=-4)),
     Case(scale_after_mask, "scores that others read", why="is also used",
          model=graph(f"{PLAIN} o = Neg(x)", "float[b, 4, s, t] y, float[b, 4, s, t] o")),
 ]

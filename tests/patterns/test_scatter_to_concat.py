@@ -54,12 +54,12 @@ NEGATIVES = [
     Case(
         scatter_to_concat, "a whole that is not filled", graph(inputs=INPUTS.replace("6,", "7,")), why="fill the whole"
     ),
-    Case(scatter_to_concat, "another order", graph(TURNS.replace("0, 2, 4", "0, 4, 2")), why="is not known"),
-    Case(scatter_to_concat, "the same places twice", graph(TURNS.replace("1, 3, 5", "0, 2, 4")), why="stand otherwise"),
+    Case(scatter_to_concat, "another order", graph(TURNS.replace("0, 2, 4", "0, 4, 2")), why="columns are unknown"),
+    Case(scatter_to_concat, "the same places twice", graph(TURNS.replace("1, 3, 5", "0, 2, 4")), why="another order"),
     Case(
         scatter_to_concat,
         "rows",
-        why="not the last axis",
+        why="only the last axis",
         model=graph(perm="[0, 2, 1]", inputs="float[3, 5, s] a, float[3, 5, s] b, float[6, s, 5] x"),
     ),
     Case(scatter_to_concat, "a whole of more columns", assigned(whole=7), why="fill the whole"),
@@ -67,7 +67,7 @@ NEGATIVES = [
         scatter_to_concat,
         "rows that another axis counts",
         assigned("float[s, s, 4] a, float[s, s, 2] b", rows="at0"),
-        why="rows are written elsewhere",
+        why="the rows of the updates are written to other rows",
     ),
     Case(scatter_to_concat, "what is written first is read", graph(more="z = Neg(once)"), why="is also used"),
 ]

@@ -65,7 +65,7 @@ FIRES = [
 NEGATIVES = [
     Case(stacked_qkv_split, "another axis moved to the front", why="wanted perm", model=graph(
         STACK.replace("[3, 1, 2, 0, 4]", "[3, 2, 1, 0, 4]"), "float[s, b, 24] x", "float[b, s, 8] y")),
-    Case(sequence_first_heads, "columns that become rows", why="other rows or columns", model=graph(
+    Case(sequence_first_heads, "columns that become rows", why="the rows and columns of x", model=graph(
         HEADS.replace("three, l, eight", "three, eight, l"), "float[s, b, 24] x", "float[b, 3, 8, s] y")),
     Case(sequence_first_output, "joined with the batch", why="", model=graph(
         THREE + "f = Concat<axis = 0>(l, front, eight) y = Reshape(t, f)", "float[b, s, 24] x", "float[s, c, 8] y")),
@@ -75,7 +75,7 @@ NEGATIVES = [
     Case(transpose_before_linear, "a bias of rows", why="", model=graph(
         f"t = {SWAP}(x) m = MatMul(t, w) a = Add(m, v) y = {SWAP}(a)",
         "float[b, s, 24] x, float[24, 24] w, float[b, 24] v", "float[b, s, 24] y")),
-    Case(transpose_before_linear, "fewer columns behind it", why="more columns than it takes", model=graph(
+    Case(transpose_before_linear, "fewer columns behind it", why="more columns than its input", model=graph(
         f"m = MatMul(x, u) y = {SWAP}(m)", INPUT, "float[s, b, 6] y")),
     Case(transpose_before_split, "a part that stays as it is", why="", model=graph(
         f"p, q, r = Split<axis = -1>(x) a = {SWAP}(p) b = {SWAP}(q) c = Neg(r)", "float[b, s, 24] x",

@@ -35,7 +35,7 @@ NEGATIVES = [
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, i) y = Relu(a)",
                      "(float[2, 4] x, float[2, 4] z, int64 i) => (float[2, 4] y)",
                      PLACES)),
-    Case(sequence_at, "a place beyond the end", target="tensorrt", why="beyond the end",
+    Case(sequence_at, "a place beyond the end", target="tensorrt", why="out of bounds",
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, two) y = Relu(a)", TWO, PLACES)),
     Case(sequence_at, "ONNX Runtime has sequences", why="runs it as it is",
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, last) y = Relu(a)", TWO, PLACES)),

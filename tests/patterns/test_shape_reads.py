@@ -49,17 +49,17 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(shape_of_transpose, "two sizes in a slice", graph("y = Slice(s, one, three, zero)", "int64[2] y"),
-         why="more than one size"),
+         why="exactly one size"),
     Case(shape_of_transpose, "two sizes of a shape", graph("y = Shape<start = 1>(t)", "int64[2] y"),
-         why="told as a whole"),
+         why="the whole shape is read"),
     Case(shape_of_reshape, "two sizes of a shape", split("y = Shape<start = 0, end = 2>(t)", "int64[2] y"),
-         why="more than one size"),
-    Case(shape_of_transpose, "the shape as a whole", graph("y = Neg(s)", "int64[3] y"), why="told as a whole"),
+         why="exactly one size"),
+    Case(shape_of_transpose, "the shape as a whole", graph("y = Neg(s)", "int64[3] y"), why="the whole shape is read"),
     Case(shape_of_reshape, "a size that changes", why="the reshape changes the size",
          model=split("y = Slice(s, one, two, zero)", "int64[1] y, float[a, d, 2, 2] t", "more")),
     Case(shape_of_reshape, "a size of an axis that is new", why="the reshape changes the size",
          model=split("y = Slice(s, two, three, zero)")),
-    Case(shape_of_merged_axis, "another number", why="no axis of what is reshaped has this size",
+    Case(shape_of_merged_axis, "another number", why="the reshaped tensor has no axis of this size",
          model=joined("q = Slice(s, one, two, zero) y = Div(q, two)")),
 ]
 # fmt: on

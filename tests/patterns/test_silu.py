@@ -57,7 +57,7 @@ NEGATIVES = [
     Case(swish, "the factor is no constant", why="wanted",
          model=graph("m = Mul(x, k) s = Sigmoid(m) y = Mul(x, s)",
                      head="(float[n, 4] x, float[n, 4] k) => (float[n, 4] y)")),
-    Case(swish, "a double keeps its digits", why="too coarse for a double",
+    Case(swish, "a double keeps its digits", why="too coarse for float64",
          model=graph("m = Mul(x, k) s = Sigmoid(m) y = Mul(x, s)", "<double k = {1.1}>", head=F64)),
 ]
 # fmt: on

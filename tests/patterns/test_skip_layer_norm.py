@@ -57,9 +57,9 @@ FIRES = [
          graph("y = com.microsoft.SkipLayerNormalization(x, z, w, b, k)"), target="decomposed"),
 ]
 NEGATIVES = [
-    Case(skip_layer_norm, "a negative epsilon", why="no negative epsilon",
+    Case(skip_layer_norm, "a negative epsilon", why="support a negative epsilon",
          model=graph("t = Add(x, z) y = LayerNormalization<epsilon = -1e-6>(t, w, b)")),
-    Case(skip_layer_norm, "a summand is broadcast", why="the same shape",
+    Case(skip_layer_norm, "a summand is broadcast", why="the same known shape",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[s, 4] z"))),
     Case(skip_layer_norm, "a summand's shape is unknown", why="must be known",
          model=graph(f"u = Reshape(z, i) t = Add(x, u) {NORM}", HEAD.replace("z)", "z, int64[r] i)"))),
@@ -71,7 +71,7 @@ NEGATIVES = [
                      "<float[3, 4] w = {1,1,1,1,1,1,1,1,1,1,1,1}, float[3, 4] b = {1,1,1,1,1,1,1,1,1,1,1,1}>")),
     Case(skip_layer_norm, "the scale is an input", why="a constant for 'gamma'",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("z)", "z, float[4] w)"), "<float[4] b = {1, 2, 3, 4}>")),
-    Case(skip_layer_norm, "a bias alone is no residual", why="the same shape",
+    Case(skip_layer_norm, "a bias alone is no residual", why="the same known shape",
          model=graph(f"t = Add(x, k) {NORM}", "(float[n, s, 4] x) => (float[n, s, 4] y)")),
     Case(skip_layer_norm, "a difference", why="", model=graph(f"t = Sub(x, z) {NORM}")),
 ]

@@ -52,7 +52,7 @@ FIRES = [
          graph("y = com.microsoft.SkipSimplifiedLayerNormalization(x, z, w, k)"), target="decomposed"),
 ]
 NEGATIVES = [
-    Case(skip_rms_norm, "a summand is broadcast", why="the same shape",
+    Case(skip_rms_norm, "a summand is broadcast", why="the same known shape",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[1, s, 4] z"))),
     Case(skip_rms_norm, "four axes", why="two or three axes",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("n, s, 4", "n, h, s, 4"))),

@@ -12,7 +12,7 @@ FIRES = [
          model=graph("y = Slice(x, s, e)", "(float[2, 4] x) => (float[1, 4] y)", "int64[1] s = {1}, int64[1] e = {2}")),
 ]
 NEGATIVES = [
-    Case(slice_axes, "all of them", target="tensorrt", why="it goes over all axes",
+    Case(slice_axes, "all of them", target="tensorrt", why="it slices all axes",
          model=graph("y = Slice(x, s, e)", "(float[2, 4] x) => (float[1, 2] y)",
                      "int64[2] s = {1, 0}, int64[2] e = {2, 2}")),
     Case(slice_axes, "for another target", why="no form for target ort",

@@ -30,12 +30,12 @@ FIRES = [
     Case(slice_of_concat, "free sizes", graph(3, 2**63 - 1, inputs="float[n, 3] a, float[n, w] b", joined="a, b")),
 ]
 NEGATIVES = [
-    Case(empty_concat_inputs, "what may have elements", of_parts(8, "w"), why="as far as that is known"),
-    Case(empty_concat_inputs, "nothing at all", of_parts(0, 0), why="as far as that is known"),
-    Case(empty_concat_inputs, "along another axis", of_parts(0, 0, axis=0), why="as far as that is known"),
-    Case(slice_of_concat, "a part of one", graph(3, 5), why="does not end where"),
-    Case(slice_of_concat, "from the middle on", graph(4, 6), why="does not begin where"),
-    Case(slice_of_concat, "along another axis", graph(0, 3, 0), why="along another axis"),
+    Case(empty_concat_inputs, "what may have elements", of_parts(8, "w"), why="known to be empty"),
+    Case(empty_concat_inputs, "nothing at all", of_parts(0, 0), why="known to be empty"),
+    Case(empty_concat_inputs, "along another axis", of_parts(0, 0, axis=0), why="known to be empty"),
+    Case(slice_of_concat, "a part of one", graph(3, 5), why="must end at the end"),
+    Case(slice_of_concat, "from the middle on", graph(4, 6), why="must start at the start"),
+    Case(slice_of_concat, "along another axis", graph(0, 3, 0), why="along the same axis"),
 ]
 
 

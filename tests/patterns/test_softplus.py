@@ -40,7 +40,7 @@ NEGATIVES = [
                      "<float k = {20.0}, float two = {2.0}>")),
     Case(softplus, "log Σ exp is no softplus", why="",
          model=graph("e = Exp(x) a = ReduceSum(e) y = Log(a)", head="(float[n, 4] x) => (float[1, 1] y)")),
-    Case(softplus, "a double", why="no kernel takes Softplus",
+    Case(softplus, "a double", why="no kernel supports Softplus",
          model=graph("e = Exp(x) a = Add(e, one) y = Log(a)", "<double one = {1.0}>", head=F64)),
 ]
 # fmt: on

@@ -25,7 +25,7 @@ FIRES = [
                      "(float[n, 4] x) => (float[n] y)", PLACES)),
 ]
 NEGATIVES = [
-    Case(split_to_sequence, "of free length", target="tensorrt", why="how much is cut is not fixed",
+    Case(split_to_sequence, "of free length", target="tensorrt", why="the size of the axis is not fixed, or 0",
          model=graph("s = SplitToSequence(x, two) y = SequenceAt(s, zero)", "(float[n, 4] x) => (float[2, 4] y)",
                      PLACES)),
     Case(split_to_sequence, "ONNX Runtime has sequences", why="runs it as it is",

@@ -46,7 +46,7 @@ NEGATIVES = [
          model=graph(f"a = MatMul(q, k) x = Sub(a, h) {SOFT}", inputs=f"{INPUTS}, float[b, 4, s, 1] h")),
     Case(subtracted_mask, "the largest number of each row", why="is also used",
          model=graph(f"a = MatMul(q, k) h = ReduceMax<axes = [-1]>(a) x = Sub(a, h) {SOFT}")),
-    Case(subtracted_mask, "another product of matrices", why="is a product of matrices itself",
+    Case(subtracted_mask, "another product of matrices", why="is a product of matrices",
          model=graph(f"a = MatMul(q, k) h = MatMul(p, u) x = Sub(a, h) {SOFT}", inputs=f"{INPUTS}, float[t, t] u")),
     Case(subtracted_mask, "scores that another reads", why="is also used",
          model=graph(f"{PLAIN} {SOFT} n = Neg(a)", "float[b, 4, s, t] y, float[b, 4, s, t] n")),

@@ -31,7 +31,7 @@ FIRES = [
     Case(transpose_between_reshapes, "other axes before", graph(BODY, inputs="float[8, 40] x")),
 ]
 NEGATIVES = [
-    Case(transpose_between_reshapes, "the axes before are parted otherwise", why="no such swap",
+    Case(transpose_between_reshapes, "the axes before are parted otherwise", why="swap only the last two axes",
          model=graph(BODY.replace("(b, four)", "(b, other)"), "4, 2, 8, 5")),
     Case(transpose_between_reshapes, "the first reshape parts the last axes otherwise", why="changes the last two axes",
          model=graph(BODY.replace("(b, four)", "(b, same)"), "2, 4, 5, 8",

@@ -28,9 +28,9 @@ FIRES = [
 NEGATIVES = [
     Case(unit_dim_transpose, "several heads", graph(TAKEN, "b, 2, s, 8", "b, s, 16", "int64[3] three = {0, 0, 16}"),
          why="order of axes"),
-    Case(unit_dim_transpose, "rows that may be more than one", why="more than axes of one element",
+    Case(unit_dim_transpose, "rows that may be more than one", why="only axes of size one",
          model=graph(TAKEN, "b, 1, 6, 8", "b, 12, 4", "int64[3] three = {0, 12, 4}")),
-    Case(unit_dim_transpose, "as many axes as before", why="no axis is added or taken",
+    Case(unit_dim_transpose, "as many axes as before", why="the Reshape must add or remove axes",
          model=graph(TAKEN, "b, 1, s, 8", "b, s, 8, 1", "int64[4] three = {0, 0, 8, 1}")),
     Case(unit_dim_transpose, "a transpose alone", graph("y = Transpose<perm = [0, 2, 1, 3]>(x)", y="b, s, 1, 8"),
          why="there is no Reshape"),

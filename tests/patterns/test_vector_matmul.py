@@ -14,9 +14,9 @@ FIRES = [
          model=graph("y = MatMul(x, z)", "(float[5] x, float[2, 3, 5, 1] z) => (float[2, 3, 1] y)")),
 ]
 NEGATIVES = [
-    Case(vector_matmul, "one matrix", target="tensorrt", why="the right factor is one matrix",
+    Case(vector_matmul, "one matrix", target="tensorrt", why="the right factor must be a batch of matrices",
          model=graph("y = MatMul(x, z)", "(float[k] x, float[k, m] z) => (float[m] y)")),
-    Case(vector_matmul, "matrices on both sides", target="tensorrt", why="the left factor is no vector",
+    Case(vector_matmul, "matrices on both sides", target="tensorrt", why="the left factor must be a vector",
          model=graph("y = MatMul(x, z)", "(float[2, k] x, float[n, k, m] z) => (float[n, 2, m] y)")),
 ]
 # fmt: on

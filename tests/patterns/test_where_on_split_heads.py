@@ -31,9 +31,9 @@ FIRES = [
         output="float[12, s, 6] y")),
 ]
 NEGATIVES = [
-    Case(where_on_split_heads, "a condition of each head", why="not one for all heads",
+    Case(where_on_split_heads, "a condition of each head", why="the same for all heads",
          model=graph(BODY, "bool[3, 4, 1, t] c")),
-    Case(where_on_split_heads, "joined otherwise", why="split or joined otherwise", model=graph(
+    Case(where_on_split_heads, "joined otherwise", why="split into batches and heads", model=graph(
         BODY.replace("j = Concat<axis = 0>(all, r)", "f = Slice(h, nil, one) j = Concat<axis = 0>(r, f)"),
         output="float[s, t, 12] y")),
     Case(where_on_split_heads, "a condition of more batches", why="more batches",

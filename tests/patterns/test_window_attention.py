@@ -39,9 +39,9 @@ FIRES = [
 NEGATIVES = [
     Case(window_attention, "no mask", why="the scores have no mask",
          model=graph(f"x = MatMul(q, k) {END}", "float[1, 4, 7, 5] m")),
-    Case(window_attention, "a mask that may have more batches", why="a mask has c batches where the scores have b",
+    Case(window_attention, "a mask that may have more batches", why="a mask has c batches, but the scores have b",
          model=graph(ADDED, "float[c, 3, 4, 7, 5] m", Y.replace("b", "n"))),
-    Case(window_attention, "a mask of more heads", why="a mask has 4 heads where the scores have 1",
+    Case(window_attention, "a mask of more heads", why="a mask has 4 heads, but the scores have 1",
          model=graph(ADDED, "float[3, 4, 7, 5] m", qkv=QKV.replace("3, 4", "3, 1"))),
     Case(window_attention, "free rows", why="no fixed number",
          model=graph(ADDED, "float[1, 4, 1, 5] m", Y.replace("7", "s"), QKV.replace("7", "s"))),
