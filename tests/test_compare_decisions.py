@@ -257,7 +257,7 @@ def test_rows_that_were_not_looked_up_are_reported(monkeypatch: pytest.MonkeyPat
     message = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
     assert (found.outcome, found.reason) == (Outcome.UNPROVED, message)
-    monkeypatch.setattr(model_region, "MAX_HELD_BYTES", 1 << 10)
+    monkeypatch.setattr(model_region, "HELD_BYTES", 1 << 10)
     assert surgeon.compare(table(), table(other=4321)).reason == message
 
 

@@ -152,8 +152,8 @@ def test_many_tensors_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     text = "t0 = Identity(x) " + nodes + f" y = Add(t{count}, x)"
     right, wrong = body(text.format(**names)), body(text.format(**{**names, "op20": "Abs", "op21": "Neg"}))
     monkeypatch.setattr(exposed_outputs, "_AT_FIRST", 4)
-    monkeypatch.setattr(exposed_outputs, "_MAX_BYTES", 300)  # four tensors and a bit
-    monkeypatch.setattr(layer_comparison, "_MAX_BYTES", 500)  # less than eight tensors
+    monkeypatch.setattr(exposed_outputs, "HELD_BYTES", 300)  # four tensors and a bit
+    monkeypatch.setattr(layer_comparison, "HELD_BYTES", 500)  # less than eight tensors
     result = check(right, right)
     assert result.layers is not None
     assert (result.layers.compared, result.first_different) == (count + 2, "")

@@ -21,10 +21,10 @@ from surgeon.ops.traversal import names_read
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
-_GRAPH = ((ModelProto.GRAPH_FIELD_NUMBER, 0),)
+_GRAPH = ((ModelProto.GRAPH_FIELD_NUMBER, 0),)  # the first and only one
 # Each run computes the whole model: few runs, with no more tensors than fit in memory.
 _AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
-_MAX_BYTES = 1 << 27  # about so much in each later run
+HELD_BYTES = 1 << 28  # of tensors of a model that are held at once; others are computed again
 _GROWTH = 64  # factor between the tensors of one run and of the next, at most
 _numbers = itertools.count()  # so that two exposed copies of one file differ in name
 
@@ -162,6 +162,6 @@ def fetch(
             at += len(batch)
             yield batch, values
             each = sum(array.nbytes for array in values.values()) // len(batch)
-            count = max(min(_MAX_BYTES // max(each, 1), len(batch) * _GROWTH), 1)
+            count = max(min(HELD_BYTES // max(each, 1), len(batch) * _GROWTH), 1)
     finally:
         session.outputs = own

@@ -9,14 +9,13 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
-from surgeon.proof.model.exposed_outputs import exposing, fetch, produced_tensors
+from surgeon.proof.model.exposed_outputs import HELD_BYTES, exposing, fetch, produced_tensors
 from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.role_fills import CALM, SAMPLED
 from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
-_MAX_BYTES = 1 << 28
 _MAX_SIZES = 7  # sets of sizes to try before the largest
 
 
@@ -40,7 +39,7 @@ def run_inner_tensors(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     custom_ops: Sequence[Path | str] = (),
-    limit_bytes: int = _MAX_BYTES,
+    limit_bytes: int = HELD_BYTES,
 ) -> InnerValues:
     """Run the part of a model that these tensors of the main graph need, once, and return their values.
 
@@ -57,9 +56,7 @@ def run_inner_tensors(
         plan = InputGenerator(skeleton)
         last = plan.fallback_sets(dims or {})[-1:]
         size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MAX_SIZES), last)
-        sets = (
-            plan.generate(seed, sizes, usual=usual) for sizes in size_sets for usual in (SAMPLED, CALM)
-        )
+        sets = (plan.generate(seed, sizes, usual=usual) for sizes in size_sets for usual in (SAMPLED, CALM))
         try:
             return _attempt(model, custom_ops, sets, names=names, inner=inner, limit=limit_bytes)
         except SessionError as refused:

@@ -14,14 +14,13 @@ from onnx import ModelProto
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 from surgeon.proof.check_result import LayerComparison
-from surgeon.proof.model.exposed_outputs import exposing, fetch, produced_tensors
+from surgeon.proof.model.exposed_outputs import HELD_BYTES, exposing, fetch, produced_tensors
 from surgeon.proof.model.output_noise import measure_noise
 from surgeon.proof.model.trial import Trial
 from surgeon.runtime.numerics.array_comparison import Comparison, compare, ignore_non_finite
 from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 
-_MAX_BYTES = 1 << 27  # of the original's tensors held at once; for more, both models are opened again
 _SHOWN = 8  # layers in the result
 _PROBED = 64  # layers beyond tolerance that are probed for noise
 
@@ -109,7 +108,7 @@ def _values(
             held.update(tensors)
             size += sum(array.nbytes for array in tensors.values())
             done = names.index(batch[-1]) + 1
-            if size > _MAX_BYTES:
+            if size > HELD_BYTES:  # both models are opened again for the rest
                 return held, list(names[done:])
     return held, []
 

@@ -21,7 +21,7 @@ LARGE = 1 << 26
 """Bytes of a file from which its large tensors are passed by reference instead of being read."""
 MAX_NODES = 100_000
 """Nodes, with functions inlined, up to which a model is loaded: 40,000 take ONNX Runtime 1 s, 120,000 take 9 s."""
-NAMED = 2
+NAMED = 2  # nodes in a message; it counts the others
 _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
 
 

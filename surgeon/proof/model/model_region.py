@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs
+from surgeon.proof.model.exposed_outputs import HELD_BYTES
 from surgeon.proof.model.model_cost import ModelCost
 from surgeon.proof.strategies.strategy import InputCase
 from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
@@ -23,7 +24,6 @@ LARGER_WORK = 1 << 33  # of a run at larger sizes, in multiplications: some seco
 ROOMY_WORK = 1 << 28  # of a run on more batches, so that several of these take no longer
 BATCHES = 64  # in it: several rows for each number and each column
 INDICES, RUNS = 256, 64  # indices of one run where their number is dynamic, and the most runs for the rows of a table
-MAX_HELD_BYTES = 1 << 28  # of all outputs of these runs
 LONGER = 3  # added to each size: even ones become odd
 
 
@@ -176,7 +176,7 @@ class ModelRegion:
     def _is_cheap(self, dims: DimAssignment, runs: int) -> bool:
         """Whether so many runs take at most `LARGER_WORK`, and their outputs fit in memory."""
         fed = sum(math.prod(spec.shape(dims.by_symbol)) * spec.dtype.itemsize for spec in self.inputs)
-        return runs * dims.work <= LARGER_WORK and runs * fed * self._held_per_byte <= MAX_HELD_BYTES
+        return runs * dims.work <= LARGER_WORK and runs * fed * self._held_per_byte <= HELD_BYTES
 
     def deciding(self, case: int, dims: DimAssignment) -> dict[str, Fill]:
         """Numbers at which a model decides among usual ones, other numbers in each case; empty after the last."""

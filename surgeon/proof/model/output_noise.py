@@ -16,7 +16,7 @@ from onnx import ModelProto
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.proof.model.distinguishing_inputs import looked_up_in
-from surgeon.proof.model.exposed_outputs import exposing
+from surgeon.proof.model.exposed_outputs import HELD_BYTES, exposing
 from surgeon.runtime.numerics.array_comparison import max_abs_difference
 from surgeon.runtime.numerics.input_perturbation import is_real, perturb_by_ulp
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
@@ -27,7 +27,6 @@ Outputs = Mapping[str, np.ndarray]
 
 # The noise, relative to an output's scale, up to which it may widen the tolerance.  Beyond it nothing is proved.
 MAX_NOISE = 1e-2
-_MAX_BYTES = 1 << 28  # of a table
 
 
 def measure_noise(
@@ -56,4 +55,4 @@ def _tables(model: pathlib.Path | ModelProto) -> dict[str, np.ndarray]:
     """Stored float tables that a lookup reads, by name, without large ones, because each run gets them as inputs."""
     with Model.open(model) as opened:
         arrays = {tensor.name: opened.value(tensor) for tensor, _ in looked_up_in(opened)}
-    return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= _MAX_BYTES}
+    return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= HELD_BYTES}

@@ -28,8 +28,8 @@ HIDING = (None, -np.inf, -1e4)
 """What hides a score: the least number of the dtype, minus infinity, the -1e4 of BERT."""
 # Counts and steps, places to begin, and target shapes: forward by few and many, backward, and beyond an axis.
 _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5, -6))
-_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))
-_TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))
+_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))  # to begin
+_TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))  # one open size each
 COUNTED = len(_COUNTS)
 NEGATIVE_COUNTS = (2, 4)
 """Those of them that count from the end: a few steps, and as many as there are."""
