@@ -52,7 +52,7 @@ def test_a_rule_whose_result_is_there_says_so(case: str) -> None:
     opset, rules, body, line = THERE[case]
     lines = text_of(dry(opset, body, rules)).splitlines()
     assert lines[1] == "UNCHANGED  nothing left to do"
-    assert any(text.startswith(f"already  {line}") for text in lines)
+    assert any(text.startswith(f"already  {line.replace(' already', '', 1)}") for text in lines)
     (miss, *_) = surgeon.explain(model(opset, body), rules)
     assert f"{miss.rule}: {miss.reason}".startswith(line)
 

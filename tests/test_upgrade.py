@@ -331,7 +331,7 @@ def test_unproved_is_written_and_require_proof_refuses(tmp_path: Path) -> None:
     result = run("upgrade", path, out, "--opset", 20, "--require-proof")
     assert result.exit_code == 1
     assert "UNPROVED" in result.stdout
-    assert "written  nothing" in result.stdout
+    assert "wrote    nothing (" in result.stdout
     assert not out.exists()
     result = run("upgrade", path, out, "--opset", 20)
     assert result.exit_code == 0
@@ -361,9 +361,12 @@ def test_the_console_says_what_moved(tmp_path: Path) -> None:
     result = run("upgrade", save(tmp_path, "y = ReduceMean <axes = [1]> (x)", ir_version=7), out, "--opset", 20)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[:2] == ["opset    17 → 20", "IR       7 → 9"]
-    assert "newer    ReduceMean x1" in lines
-    assert "edited   ReduceMean: attribute axes became an input (x1)" in lines
-    assert any(line.startswith("outcome  PROVED") for line in lines)
-    assert lines[-1] == f"written  {out}"
+    assert lines[:4] == [
+        "in.onnx  opset 17 → 20",
+        "  IR      7 → 9",
+        "  newer   ReduceMean x1",
+        "  edited  ReduceMean: attribute axes became an input (x1)",
+    ]
+    assert lines[4].startswith("PROVED   on ")
+    assert lines[-1].startswith(f"wrote    {out} (")
     assert run("upgrade", out, out, "--opset", 21, "--quiet").output == ""

@@ -331,7 +331,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
     out = tmp_path / "out.onnx"
     done = run("edit", MODEL, out, "--rename", "logits=y", "--dry-run")
     assert done.exit_code == 0
-    assert "written  nothing" in done.output
+    assert "wrote    nothing (" in done.output
     assert not out.exists()
 
 

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surgeon.display.blocks import ARROW, Cell, Document, Number, Section, Span, Table, Text, lines_of, outcome
-from surgeon.display.content.report import outcome_row, report_document
+from surgeon.display.blocks import ARROW, DOT, Cell, Document, Number, Section, Span, Table, Text, lines_of, outcome
+from surgeon.display.content.report import counted_line, headed_document, outcome_rows
 from surgeon.display.registry import reports
 from surgeon.precision.convert_report import MEANINGLESS, ORDER, ConvertReport, SegmentProof, error_text
 from surgeon.text import format_beside_limit, format_count, join_first, runs_text
@@ -16,25 +16,22 @@ _SHOWN = 3  # nodes listed by name per reason
 def document(report: ConvertReport) -> Document:
     """A conversion."""
     segments = Section("stretches", [Table("Stretches", SEGMENT_HEADS, list(map(_segment_row, report.stretches)))])
-    return report_document(report, "A conversion", _summary(report), [segments])
+    before, after = (f"{size / 1e6:,.1f}" for size in report.bytes)
+    change = (report.change[0], " ", ARROW, f" {report.change[1]}, {before} ", ARROW, f" {after} MB")
+    kept = len(report.kept) + report.followers
+    counts = [format_count(report.converted, "node"), " converted ", DOT, f" {kept:,} kept ", DOT]
+    done = [[*counts, f" {format_count(report.casts, 'cast')}"]]
+    rules = [counted_line(report.rules)] if report.rules else []
+    return headed_document(report, change, done=[*done, *rules], rows=_rows(report), details=[segments])
 
 
-def _summary(report: ConvertReport) -> Iterator[tuple[str, Text]]:
-    before, after = (f"{size / 1e6:,.1f} MB" for size in report.bytes)
-    yield "convert", f"{report.change[0]} to {report.change[1]}: {format_count(report.converted, 'node')}"
-    yield from (("rule", f"{name} x{count:,}") for name, count in report.rules.items())
-    yield from (("kept", f"{nodes}: {reason}") for nodes, reason in kept_node_rows(report))
-    if report.followers:
-        yield "", f"and {format_count(report.followers, 'node')} between these, which round nothing"
-    yield from (("note", sentence) for sentence in report.notes)
-    yield "casts", f"{report.casts:,}"
-    yield "stored", (before, " ", ARROW, " ", after)
+def _rows(report: ConvertReport) -> Iterator[tuple[Text, Text]]:
+    yield from outcome_rows(report, outcome_words(report))
     yield from lines_of("stretch", segment_lines(report))
-    yield outcome_row(report, outcome_words(report))
-    if report.error is not None and report.outcome in ("proved", "unproved"):
-        yield "moved", f"outputs by {report.error:.2g} of their scale at most"
-    if report.outcome == "proved":
-        yield "", ORDER
+    kept = [f"{nodes}: {reason}" for nodes, reason in kept_node_rows(report)]
+    more = f"and {format_count(report.followers, 'node')} between these, which round nothing"
+    yield from lines_of("kept", [*kept, *([more] if report.followers else [])])
+    yield from lines_of("note", [*report.notes, *([ORDER] if report.outcome == "proved" else [])])
 
 
 SEGMENT_HEADS = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")
@@ -65,7 +62,8 @@ def outcome_words(report: ConvertReport) -> str:
         return f"nothing in it {'rounds' if report.followers else 'is'} {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
-    where = f"on {runs_text(report.runs, report.oracle)}"
+    moved = f"outputs move by {report.error:.2g} of their scale at most, "
+    where = f"{moved if report.outcome in ('proved', 'unproved') else ''}on {runs_text(report.runs, report.oracle)}"
     if report.hidden is None:
         return where
     return f"{where}, but for rows that a mask hides whole: these move by {report.hidden:.2g} of the outputs' scale"

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 
 from onnx import ModelProto
 
-from surgeon.display.blocks import ARROW, Block, Code, Document, Facts, Section, Span, lines_of
+from surgeon.display.blocks import ARROW, Block, Code, Document, Facts, Section, Span, Text
 from surgeon.display.content.comparison import check_words
-from surgeon.display.content.report import change, edit_lines, outcome_row, proof_section, report_document
+from surgeon.display.content.report import (
+    edit_lines,
+    headed_document,
+    labelled_lines,
+    nodes_change,
+    outcome_rows,
+    proof_section,
+)
 from surgeon.display.content.site import node_line
 from surgeon.display.registry import reports
 from surgeon.edits.merge_split.split import SplitReport
@@ -15,7 +22,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.site import NodeInfo, attributes_text
 from surgeon.targets.inspection.model_summary import type_text
-from surgeon.text import join_first
+from surgeon.text import format_count, join_first
 
 SHOWN_PORTS = 8  # inputs or outputs of one part
 STRUCTURE = "every node and weight is the original's own, names apart"
@@ -31,20 +38,22 @@ def document(report: EditReport) -> Document:
         Section("bytes", [Facts([("bytes", kept)])]),
         *proof_section(report.check),
     ]
-    rows = [*edit_lines(report), outcome_row(report, outcome_words(report)), ("nodes", change(report.nodes))]
-    return report_document(report, "An edit", rows, details)
+    same = "" if report.changed else "a copy of the input"
+    done, rows = labelled_lines(list(edit_lines(report))), outcome_rows(report, outcome_words(report))
+    return headed_document(report, nodes_change(report.nodes), done=done, rows=rows, details=details, same=same)
 
 
 @reports(SplitReport, "split")
 def split_document(report: SplitReport) -> Document:
     """The parts of a model."""
-    parts = []
+    parts = list[Text]()
     for part in report.parts:
         takes, gives = (join_first(names, SHOWN_PORTS) or "nothing" for names in (part.inputs, part.outputs))
         parts.append((Span(part.name, "code"), f": {part.nodes:,} nodes, {takes} ", ARROW, f" {gives}"))
     words = check_words(report.check) if report.check is not None else STRUCTURE if report.by_structure else ""
-    rows = [*lines_of("parts", parts), outcome_row(report, words), ("note", report.refused)]
-    return report_document(report, "A split", rows, proof_section(report.check))
+    rows = [*outcome_rows(report, words), ("note", report.refused)]
+    count = format_count(len(parts), "part")
+    return headed_document(report, count, done=parts, rows=rows, details=proof_section(report.check))
 
 
 def outcome_words(report: EditReport) -> str:

@@ -50,7 +50,7 @@ def already_lines(report: RewriteReport) -> list[str]:
     """Which nodes of the model the named rules would write."""
     there = [item for item in report.misses if item.kind == "already" and item.rule in report.named]
     tails = [f"{name}: the model answers so" for name in report.tails if report.edited is None]
-    return [f"{item.rule}: {item.reason}" for item in there] + tails
+    return [f"{item.rule}: {item.found}" for item in there] + tails
 
 
 def near_miss_section(report: RewriteReport) -> Section:

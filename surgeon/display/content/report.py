@@ -14,38 +14,18 @@ from surgeon.display.blocks import (
     Text,
     lines_of,
     outcome,
+    plain_text,
     summary_blocks,
 )
-from surgeon.display.content.comparison import comparison_rows, comparison_tables, under_assumptions
-from surgeon.display.content.near_misses import warning_lines
+from surgeon.display.content.comparison import assumption_clause, comparison_rows, comparison_tables
 from surgeon.display.registry import builder_of, file_name, reports
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
-from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.reports.report import UNCHANGED, Report
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.proof.check_result import CheckResult
-from surgeon.text import and_more, seconds_text
+from surgeon.text import and_more, format_count, seconds_text
 
 MAX_SENTENCES = 12  # of one edit
-
-
-def report_document(
-    report: Report,
-    in_memory: str,
-    rows: Iterable[tuple[str, Text]],
-    details: Iterable[Block] = (),
-    *,
-    subject: Sequence[tuple[str, Text]] = (),
-    same: str = "",
-) -> Document:
-    """A report as blocks: the given rows of the summary, the time, and what was written.
-
-    in_memory: the title for a model without a file.  subject: rows beside the model.  same: a note on what was written.
-    """
-    path = Span(report.output, "code") if report.written else ""
-    written: Text = (path, same) if path else "nothing"
-    model = ("model", Span(report.source, "code") if report.source else "")
-    summary = [*rows, ("time", _time(report)), ("written", written)]
-    return Document(file_name(report.source, in_memory), list(details), summary, [model, *subject])
 
 
 def _time(report: Report) -> str:
@@ -85,14 +65,24 @@ def counted_line(counts: Mapping[str, int]) -> Text:
     return [part for word in words for part in (" ", DOT, " ", word)][3:]
 
 
-def outcome_row(report: Report, words: str) -> tuple[str, Text]:
-    """The outcome of a report, and its reason."""
-    return "outcome", (outcome(report.outcome), f" {under_assumptions(words, report.assumptions)}".rstrip())
+def outcome_rows(report: Report, words: str) -> list[tuple[Text, Text]]:
+    """The outcome of a report with its reason, and the assumptions under which it holds."""
+    return [(outcome(report.outcome), words), *assumption_rows(report)]
+
+
+def assumption_rows(report: Report) -> list[tuple[Text, Text]]:
+    """The assumptions of the user under which a report holds."""
+    return [("note", f"proved only {assumption_clause(report.assumptions)}")] if report.assumptions else []
 
 
 def change(numbers: tuple[int, int], rest: str = "") -> Text:
     """Two numbers, before and after."""
     return f"{numbers[0]:,} ", ARROW, f" {numbers[1]:,}{rest}"
+
+
+def nodes_change(nodes: tuple[int, int]) -> Text:
+    """The nodes before and after, in words."""
+    return change(nodes, " nodes") if nodes[0] != nodes[1] else format_count(nodes[0], "node")
 
 
 def proof_section(check: CheckResult | None) -> list[Block]:
@@ -121,21 +111,30 @@ def _json(report: Report) -> dict[str, Any]:
 @reports(Report, "run", _json)
 def document(report: Report) -> Document:
     """The steps of a run."""
-    summary, details = list[tuple[str, Text]](), list[Block]()
+    done, words, rows, details = list[tuple[str, Text]](), list[str](), list[tuple[Text, Text]](), list[Block]()
     for number, part in enumerate(report.steps, 1):
         one = builder_of(part).build(part)
-        kind = "edits" if isinstance(part, EditReport) else "rules"
-        summary += _step_lines(part)
-        details.append(Section((outcome(part.outcome), f" {number}. {kind}"), [*summary_blocks(one), *one.details]))
-    return report_document(report, "A recipe", [*summary, outcome_row(report, "")], details)
+        (_, reason), *others, _ = one.summary  # between the outcome and the output file
+        words += [plain_text(reason)] if part.outcome != UNCHANGED else []
+        rows += others
+        done += _step_lines(part, one)
+        title = (outcome(part.outcome), f" {number}. {'edits' if isinstance(part, EditReport) else 'rules'}")
+        details.append(Section(title, [*summary_blocks(one), *one.details]))
+    first: tuple[Text, Text] = (outcome(report.outcome), "; ".join(dict.fromkeys(filter(None, words))))
+    steps = format_count(len(report.steps), "step")
+    return headed_document(report, steps, done=labelled_lines(done), rows=[first, *rows], details=details)
 
 
-def _step_lines(part: Report) -> Iterator[tuple[str, Text]]:
-    """What one step did, and why it is not proved."""
-    yield from ((done.edit.flag, "; ".join(edit_effects(done))) for done in part.edits)
+def _step_lines(part: Report, one: Document) -> Iterator[tuple[str, Text]]:
+    """What one step did."""
     if isinstance(part, RewriteReport):
-        fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
-        undone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
-        yield "rules", (f"{fired or 'nothing fired'}{undone}; nodes ", change(part.nodes))
-        yield from (("", remark) for remark in warning_lines(part))
-    yield from (("", reason) for reason in dict.fromkeys(part.doubts))
+        fired = one.done or ["nothing fired"]
+        yield from (("rules", (text, "; nodes ", change(part.nodes))) for text in fired)
+    else:
+        yield from ((done.edit.flag, "; ".join(edit_effects(done))) for done in part.edits)
+
+
+def labelled_lines(rows: Sequence[tuple[str, Text]]) -> list[Text]:
+    """Lines that begin with labels of one width."""
+    width = max((len(label) for label, _ in rows), default=0)
+    return [(f"{label:<{width}}  ", text) for label, text in rows]

@@ -19,6 +19,7 @@ from surgeon.display.blocks import (
 )
 from surgeon.display.content.comparison import (
     NOT_COVERED,
+    check_words,
     inputs_words,
     layer_comparison_text,
 )
@@ -27,7 +28,14 @@ from surgeon.display.content.near_misses import (
     near_miss_section,
     why_command,
 )
-from surgeon.display.content.report import change, headed_document, outcome_row, report_document
+from surgeon.display.content.report import (
+    change,
+    headed_document,
+    labelled_lines,
+    nodes_change,
+    outcome_rows,
+    proof_section,
+)
 from surgeon.display.content.rewrite_summary import done_lines, site_names, summary_rows
 from surgeon.display.content.site import kinds_of_sites, reasons, scope_name, site_classes
 from surgeon.display.registry import reports
@@ -65,13 +73,8 @@ def document(report: RewriteReport) -> Document:
     more = "nodes: --diff" if report.rolled_back else "or --report report.html"
     advice = "" if is_plain else f"details: -v, {more}"
     return headed_document(
-        report, nodes_change(report), done=done, rows=rows, details=_details(report), same=same, advice=advice
+        report, nodes_change(report.nodes), done=done, rows=rows, details=_details(report), same=same, advice=advice
     )
-
-
-def nodes_change(report: RewriteReport) -> Text:
-    """The nodes before and after, in words."""
-    return change(report.nodes, " nodes") if report.nodes[0] != report.nodes[1] else f"{report.nodes[0]:,} nodes"
 
 
 def _details(report: RewriteReport) -> Iterator[Block]:
@@ -161,8 +164,11 @@ def _proof_facts(report: RewriteReport) -> Iterator[tuple[str, Text]]:
 @reports(UpgradeReport, "upgrade")
 def upgrade_document(done: UpgradeReport) -> Document:
     """An upgrade."""
-    reason = done.check.reason if done.check is not None else ""
-    return report_document(done, "An upgrade", [*upgrade_lines(done), outcome_row(done, reason)])
+    reason = check_words(done.check) if done.check is not None else ""
+    effects = [row for row in upgrade_lines(done) if row[0] not in ("opset", "note")]
+    rows = [*outcome_rows(done, reason), ("note", done.refused)]
+    opset = ("opset ", *change(done.opset)) if done.opset[0] != done.opset[1] else f"opset {done.opset[0]}"
+    return headed_document(done, opset, done=labelled_lines(effects), rows=rows, details=proof_section(done.check))
 
 
 def proof_words(report: RewriteReport) -> Iterator[str]:

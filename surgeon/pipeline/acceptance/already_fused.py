@@ -23,7 +23,7 @@ def already_fused(index: Index, rules: Sequence[Rule], target: str) -> str | Non
     result of a rule that writes an Add.
     """
     found = _count_by_op(index, rules, target)
-    return _clause(found) if found else None
+    return f"{_clause(found)} already" if found else None
 
 
 def _count_by_op(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
@@ -35,7 +35,7 @@ def _clause(found: Counter[str]) -> str:
     counts = [
         f"{format_count(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()
     ]
-    return f"{join_first(counts, 3)} already"
+    return join_first(counts, 3)
 
 
 def already_fused_mismatch(index: Index, rule: Rule, target: str) -> Mismatch | None:
@@ -43,8 +43,10 @@ def already_fused_mismatch(index: Index, rule: Rule, target: str) -> Mismatch | 
     found = _count_by_op(index, [rule], target)
     if not found:
         return None
-    reason = f"{_clause(found)}, which {target_of(target).title} runs{_other_target_text(index, rule, target, found)}"
-    return Mismatch(rule.name, "", "", reason, where=rule.where, matched=0, kind="already")
+    clause = _clause(found)
+    which = f", which {target_of(target).title} runs{_other_target_text(index, rule, target, found)}"
+    reason, there = f"{clause} already{which}", f"{clause}{which}"
+    return Mismatch(rule.name, "", "", reason, where=rule.where, matched=0, kind="already", found=there)
 
 
 def _other_target_text(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
