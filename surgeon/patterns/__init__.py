@@ -3,7 +3,8 @@
 A wheel carries them beside this file.  A checkout has them where they are, in a folder that is no package of its own:
 whoever has a package or a folder `patterns`, on Python's path or where he works, is not in its way, nor it in his.
 
-GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
+GROUPS names those that people want together, by file or as file:rule, in the order in which they run; a group may hold
+others.  A rule by its name would import all files.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
 are in none; APPROXIMATE names those that join a group where approximate rules are asked for.  RENAMED gives the new
 name for each old one, which the message about an unknown rule suggests.
@@ -40,7 +41,7 @@ GROUPS = {
         "consecutive_ops",
         "scatter_to_concat",
         "consecutive_casts",
-        "cancelling_reshapes",
+        "consecutive_reshapes:cancelling_reshapes",
         "flattened_batch_matmul",
         "flattened_linear",
         "transpose_between_reshapes",
@@ -104,26 +105,26 @@ GROUPS = {
         "channels_first_values",
         "reshaped_score_bias",
         "broadcast_kv_heads",
-        "softcap_attention_kv_cache",
+        "grouped_query_kv_cache:softcap_attention_kv_cache",
         "attention",
-        "masked_attention",
+        "attention:masked_attention",
         "merged_heads_matmul",
         "kv_cache_length",
         "causal_attention",
         "grouped_query_attention",
-        "grouped_causal_attention",
-        "query_heads_as_rows",
+        "grouped_query_attention:grouped_causal_attention",
+        "grouped_query_attention:query_heads_as_rows",
         "heads_in_batch",
         "sequence_first",
         "transpose_before_linear",
         "cast_propagation",
         "norm_between_transposes",
-        "attention_4d_kv",
+        "attention_layout:attention_4d_kv",
         "rotary_3d_input",
         "attention_kv_cache",
         "attention_nan_guard",
         "broadcast_mask",
-        "attention_3d_inputs",
+        "attention_layout:attention_3d_inputs",
         "attention_projections",
     ),
     "linear": (

@@ -179,7 +179,8 @@ def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, .
         if member in known:
             yield from _members(member, known, known_packs, (*within, name))
         else:
-            yield from (rule for rule in _resolve_one(member, known_packs) if rule.is_exact or rule.name == member)
+            inner = member.rpartition(":")[2]
+            yield from (rule for rule in _resolve_one(member, known_packs) if rule.is_exact or rule.name == inner)
 
 
 def all_rules(known_packs: _Names | None = None) -> Iterator[tuple[str, str, Rule]]:
