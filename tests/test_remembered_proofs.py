@@ -157,7 +157,7 @@ def test_notes_are_bounded_and_damaged_ones_count_as_none(folder, monkeypatch):
     assert (notes.is_noted("one"), notes.is_noted("two"), notes.is_noted(None)) == (True, False, False)
     entry.write_bytes(b"")
     assert not notes.is_noted("one")
-    monkeypatch.setattr(notes, "MAX_BYTES", 100 * notes.FOLDERS)
+    monkeypatch.setattr(notes, "MAX_FOLDER", 100)
     for number in range(9):
         notes.note(str(number))
     assert len(list(folder.rglob("*.note"))) <= 3

@@ -14,6 +14,8 @@ from surgeon.versions import DISTRIBUTION
 
 VARIABLE, OFF = "SURGEON_CACHE", "off"
 TEMPORARY = ".tmp"
+MAX_ENTRY = 1 << 16  # bytes of a proof or a note: ten times a long proof
+MAX_FOLDER = 1 << 18  # bytes of one folder of proofs, and of all notes: 60 proofs, or 7,900 notes
 
 
 def cache_folder() -> Path | None:

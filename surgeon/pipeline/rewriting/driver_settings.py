@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from onnx import FunctionProto
 
 from surgeon.errors import ConditionFailed
 from surgeon.ir.index import Index
 from surgeon.rules.matching.match import Match
-from surgeon.rules.op_table import OpTable
 from surgeon.rules.rule import Rule
 from surgeon.text import did_you_mean
+
+if TYPE_CHECKING:
+    from surgeon.rules.op_table import OpTable
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class DriverSettings:
     """Execution provider; None for the default of the target."""
     inline_rules: Sequence[Rule] = ()
     """Those of `rules` that inline calls of local functions; they run first."""
-    op_table: OpTable | None = None
+    op_table: "OpTable | None" = None
     """The ops that the rules require, from earlier runs; None: all rules are traced."""
     node_filter: NodeFilter = field(default_factory=NodeFilter)
     """Nodes that may be rewritten."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from surgeon.errors import ExpectationUnmet, UsageError
 from surgeon.file.model import Model
@@ -20,9 +20,11 @@ from surgeon.pipeline.transform import Claim, Compound, Transform
 from surgeon.proof.check_options import require_expected_counts
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
-from surgeon.rules.op_table import OpTable
 from surgeon.rules.rule import Rule
 from surgeon.text import did_you_mean
+
+if TYPE_CHECKING:
+    from surgeon.rules.op_table import OpTable
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
@@ -147,11 +149,15 @@ class RuleTransform:
         self.runs[model] = found
         return found
 
-    def _op_table(self, checks: Checks) -> OpTable | None:
+    def _op_table(self, checks: Checks) -> "OpTable | None":
         """The ops that the rules require; None if all rules are named, because near misses trace those in any case."""
         names = {name: [rule.name for rule in rules] for name, rules in self.selection.items()}
         by_group = set().union(*names.values()) - named_rules(names)
-        return OpTable.open() if by_group and checks.options.cache else None
+        if not by_group or not checks.options.cache:
+            return None
+        from surgeon.rules.op_table import OpTable  # not at the top: for groups only
+
+        return OpTable.open()
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
         """Run the rules over the model before the draft, and claim that each site computes the same."""

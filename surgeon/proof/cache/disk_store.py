@@ -13,7 +13,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from surgeon.file.io.cache_folder import cache_folder, mark_used, read_entry, trim_folder, write_entry
+from surgeon.file.io.cache_folder import MAX_ENTRY, cache_folder, mark_used, read_entry, trim_folder, write_entry
 from surgeon.proof.cache.environment import environment
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site_proof import SiteProof
@@ -23,7 +23,6 @@ SUFFIX = ".proof"
 # A proof takes 2 to 6 kB.  64 MiB are those of some thousand models, and no burden to a home folder.  Each of 256
 # folders keeps to its share, so that a new proof looks through one folder only.
 MAX_BYTES, FOLDERS = 1 << 26, 256
-MAX_ENTRY = 1 << 16  # bytes of one proof: ten times a long one, and a quarter of a folder's share
 
 
 class DiskProofStore:

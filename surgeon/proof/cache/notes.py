@@ -7,8 +7,15 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.file.io.cache_folder import cache_folder, mark_used, read_entry, trim_folder, write_entry
-from surgeon.proof.cache.disk_store import FOLDERS, MAX_BYTES, MAX_ENTRY
+from surgeon.file.io.cache_folder import (
+    MAX_ENTRY,
+    MAX_FOLDER,
+    cache_folder,
+    mark_used,
+    read_entry,
+    trim_folder,
+    write_entry,
+)
 from surgeon.proof.cache.environment import environment
 
 SUFFIX = ".note"
@@ -31,7 +38,7 @@ def note(fact: str | None) -> None:
         return
     with suppress(OSError):
         write_entry(path, b"", MAX_ENTRY)
-        trim_folder(path.parent, SUFFIX, MAX_BYTES // FOLDERS)  # the share of one folder of proofs
+        trim_folder(path.parent, SUFFIX, MAX_FOLDER)
 
 
 def all_proved(model: Path | None) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from surgeon.file.external_data.self_reference import MIN_BYTES, self_referencing_model
+from surgeon.file.io.cache_folder import cache_folder
 from surgeon.file.model import InMemoryModel, Model
 from surgeon.file.save import OutputModel
 from surgeon.ops.traversal import expanded_count, node_label, nodes_of
@@ -62,11 +63,16 @@ def loading(
             node_count = expanded_count(opened.skeleton)
     if node_count > MAX_NODES:
         return LoadAnswer()
-    from surgeon.proof.cache.notes import is_loaded, is_noted  # not at the top: a model without changes is not loaded
+    fact = None
+    if options.cache and not options.custom_ops and cache_folder() is not None:
+        from surgeon.proof.cache.notes import (  # not at the top: a model without changes is not loaded
+            is_loaded,
+            is_noted,
+        )
 
-    fact = is_loaded(made, LARGE) if options.cache and not options.custom_ops else None
-    if is_noted(fact):
-        return LoadAnswer()
+        fact = is_loaded(made, LARGE)
+        if is_noted(fact):
+            return LoadAnswer()
     refused = refusal(made, options, folder=folder, fact=fact)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()
@@ -94,7 +100,6 @@ def refusal(
     data files of a model in memory.  fact: to be noted if it loads.
     """
     # Not at the top: runs that change nothing do not need them.
-    from surgeon.proof.cache.notes import note
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
@@ -103,7 +108,10 @@ def refusal(
     try:
         with away.open(given, optimised=optimised, only_loads=True, folder=folder or home) as whole:
             if whole.name == OrtSession.name:
-                note(fact)
+                if fact is not None:
+                    from surgeon.proof.cache.notes import note
+
+                    note(fact)
                 return None
             return SessionError("It runs in pieces, with implementations in Python.", is_unsupported=True)
     except SessionError as refused:
