@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from surgeon.runtime.timing.latency import Bench, Latency
+from tests.benchmarks import speed
 from tests.benchmarks.bars import BARS, PROVED
 from tests.benchmarks.calls import CASES, Cost, cost
 from tests.benchmarks.latency import table, verdict
@@ -94,6 +95,29 @@ def test_bars_are_held_and_missed(work: str, good: dict[str, tuple], bad: dict[s
     assert not any(held(good | bad))
 
 
+@pytest.mark.parametrize("work", speed.WORKS)
+def test_rows_of_the_speed_table_are_held_and_missed(work: str) -> None:
+    """Equal contenders hold or miss each bar, whichever side of 1 it has; a row without its contender raises."""
+    rows = speed.WORKS[work].rows
+    assert rows
+    for row in rows:
+        runs = {name: [Run(row.bar, 100, row.bar)] for name in speed.WORKS[work].commands}
+        found = row.figure(runs)
+        line, held = row.line(runs)
+        assert held == (found >= row.bar if row.at_least else found <= row.bar)
+        assert line.startswith(f"| {row.text} | {found:.2f} | ")
+        with pytest.raises(KeyError):
+            row.line({})
+
+
+def test_processor_time_includes_workers() -> None:
+    """A worker that outlives its command counts too, where Linux says so."""
+    spin = "import time\nwhile time.process_time() < 0.4: pass"
+    start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {spin!r}])"
+    run = measure((sys.executable, "-c", start))
+    assert run.processor > 0.4 or sys.platform != "linux"
+
+
 def _bench(**milliseconds: float) -> Bench:
     """Models that took the same in each of ten rounds."""
     models = tuple(Latency(name, ((value,) * 10,)) for name, value in milliseconds.items())
@@ -128,11 +152,11 @@ def test_surgeon_without_a_file_misses_the_bar() -> None:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("first rewrite, proved", Cost(51_000, 220)),
-        ("second rewrite, proved", Cost(40_000, 160)),
-        ("first rewrite, not proved", Cost(20_000, 170)),
+        ("first rewrite, proved", Cost(51_000, 230)),
+        ("second rewrite, proved", Cost(40_000, 170)),
+        ("first rewrite, not proved", Cost(20_000, 175)),
         ("second rewrite, not proved", Cost(9_000, 120)),
-        ("second rewrite, proved, no shapes declared", Cost(40_000, 160)),
+        ("second rewrite, proved, no shapes declared", Cost(40_000, 170)),
     ],
 )
 def test_a_gelu_takes_few_calls(name: str, most: Cost) -> None:

@@ -7,6 +7,11 @@ bars       what must hold
 
 calls      function calls of one job; alone, `python -m tests.benchmarks.calls`
 
+With `--speed`, the table of processor times and their bars.
+
+speed         works, peers and figures
+speed_models  models that people export
+
 With `--transformers`, the latency of what they write, under ONNX Runtime, measured by `surgeon.bench`.
 
 transformer_models   BERT-base and GPT-2 by torch's two exporters

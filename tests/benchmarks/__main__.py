@@ -1,5 +1,7 @@
 """`python -m tests.benchmarks`: `surgeon rewrite --rules gelu`, without a check and proved, beside its peers.
 
+With `--speed`: processor times next to those of peers and of an earlier commit, with their bars.
+
 With `--transformers`: the latency of BERT-base and GPT-2 under ONNX Runtime as surgeon and its peers leave them.
 """
 
@@ -15,6 +17,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.benchmarks import speed
 from tests.benchmarks.bars import ALL_RULES, BARS, GELU_ALONE, PROVED, SECOND_RUN
 from tests.benchmarks.measure import Contender, Result, rounds
 from tests.benchmarks.transformer_models import NAMES
@@ -49,6 +52,8 @@ limit: onnx.load and onnx.save, changing nothing.
 def main() -> int:
     """Measure, print tables and bars; 1 when `--bars` is given and one is missed."""
     options = _arguments()
+    if options.speed:
+        return int(not speed.tables(options.works, options.runs, options.before) and options.bars)
     if options.transformers:
         from tests.benchmarks.latency import tables
 
@@ -82,9 +87,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "works",
         nargs="*",
-        help=f"of {', '.join(WORKS)}; with --transformers of {', '.join(NAMES)} (default: all)",
+        help=f"of {', '.join(WORKS)}; with --transformers of {', '.join(NAMES)}; with --speed of "
+        f"{', '.join(speed.WORKS)} (default: all)",
     )
     parser.add_argument("--transformers", action="store_true", help="measure the latency of whole transformers instead")
+    parser.add_argument("--speed", action="store_true", help="print the table of processor times and their bars")
+    parser.add_argument("--before", metavar="COMMIT", help="earlier version that --speed compares with")
     parser.add_argument("--seconds", type=float, default=60, help="for each table of a transformer (default 60)")
     parser.add_argument("--threads", type=int, default=0, help="of a transformer (default: one on each physical core)")
     parser.add_argument(
@@ -97,7 +105,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bars", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--keep", action="store_true", help="keep the generated models for the next time (4 GB)")
     options = parser.parse_args()
-    known = NAMES if options.transformers else tuple(WORKS)
+    known = NAMES if options.transformers else tuple(speed.WORKS if options.speed else WORKS)
     if unknown := set(options.works) - set(known):
         parser.error(f"no work is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     options.works = options.works or list(known)

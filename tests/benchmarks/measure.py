@@ -5,23 +5,28 @@ Imports the standard library alone: on Linux the peak that a child reports start
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
+
+PR_SET_CHILD_SUBREAPER = 36  # of Linux's prctl.h
 
 
 @dataclass(frozen=True)
 class Run:
     """One process: wall-clock seconds from its start to its end, and the most memory it held, in MB (10⁶ bytes).
 
-    processor: seconds of processor time, of the user and of the system.
+    processor: seconds of processor time, of the user and of the system, workers included.
     """
 
     seconds: float
@@ -82,12 +87,15 @@ def rounds(contenders: Sequence[Contender], count: int, gelus: Callable[[Path], 
     return results
 
 
-def measure(command: Sequence[str]) -> Run:
+def measure(command: Sequence[str], surroundings: Mapping[str, str] | None = None) -> Run:
     """Run a command to its end; a command that fails ends the benchmark with its last words.
 
     It may keep compiled modules, whatever this process is told: else each run would compile its own sources again.
+    surroundings: further environment variables.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= surroundings or {}
+    _adopt_orphans()
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
@@ -98,5 +106,23 @@ def measure(command: Sequence[str]) -> Run:
             output.seek(0)
             words = output.read()[-2000:].decode(errors="replace")
             raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{words}")
+    workers = _processor_time_of_orphans()
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB here
-    return Run(seconds, usage.ru_maxrss * unit / 1e6, usage.ru_utime + usage.ru_stime)
+    return Run(seconds, usage.ru_maxrss * unit / 1e6, usage.ru_utime + usage.ru_stime + workers)
+
+
+@cache
+def _adopt_orphans() -> None:
+    """Become the parent of workers that outlive their command; on Linux, elsewhere their time is not known."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _processor_time_of_orphans() -> float:
+    """The processor time of all workers that a command left; waits for their end."""
+    found = 0.0
+    with suppress(ChildProcessError):
+        while sys.platform == "linux":
+            usage = os.wait4(-1, 0)[2]
+            found += usage.ru_utime + usage.ru_stime
+    return found

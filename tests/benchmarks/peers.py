@@ -3,6 +3,7 @@
 onnxscript   onnxscript.rewriter with one rule for the very form of GELU that the generated models hold
 gs           onnx_graphsurgeon.import_onnx and export_onnx, changing nothing
 ort          ONNX Runtime's offline optimizer (its extended level fuses GELU)
+onnxslim     onnxslim.slim
 limit        onnx.load and onnx.save, changing nothing
 """
 
@@ -43,6 +44,12 @@ def ort(source: str, target: str) -> None:
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
+def onnxslim(source: str, target: str) -> None:
+    import onnxslim as package
+
+    package.slim(source, target)
+
+
 def limit(source: str, target: str) -> None:
     import onnx
 
@@ -57,7 +64,7 @@ def gelus(source: str, _: str) -> None:
     sys.stdout.write(str(sum(node.op_type == "Gelu" and node.domain == "com.microsoft" for node in nodes)))
 
 
-PEERS = {"onnxscript": onnxscript, "gs": gs, "ort": ort, "limit": limit, "gelus": gelus}
+PEERS = {"onnxscript": onnxscript, "gs": gs, "ort": ort, "onnxslim": onnxslim, "limit": limit, "gelus": gelus}
 
 if __name__ == "__main__":
     PEERS[sys.argv[1]](*sys.argv[2:4])
