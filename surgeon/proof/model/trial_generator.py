@@ -22,6 +22,8 @@ MUCH = 1 << 36
 """Work of a run, as `ModelCost` counts it, from which it is not repeated: about a minute on one core."""
 MOST = 1 << 39
 """Work of all runs, after the first: a model of seven billion weights takes eight short ones."""
+BUDGET = 4 * LARGER_WORK
+"""Work of all runs from which only the first of each strategy is taken: three strategies take a run at larger sizes."""
 
 
 class TrialGenerator:
@@ -55,7 +57,7 @@ class TrialGenerator:
         region.others = list(sizes)
         # Without another model nothing is known of what right ones may differ on.
         chosen = [item for item in MODEL_STRATEGIES if region.pair or not item.informs]
-        proposed, is_taken = cases(region, chosen, LARGER_WORK), None
+        proposed, is_taken = cases(region, chosen, BUDGET), None
         while (case := next_proposed(proposed, is_taken)) is not None:
             spent += case.dims.work
             if spent + region.first.work > MOST:
