@@ -49,7 +49,7 @@ BUDGETS = {
     "beside the packages": 1_335,
     "cli": 2_690,  # the files of a new pack
     "diagnostics": 1_800,
-    "display": 6_470,
+    "display": 6_510,
     "edits": 6_750,
     "file": 4_470,
     "ir": 2_500,

@@ -347,7 +347,7 @@ def test_a_quiet_run_that_keeps_going_does_not_hide_what_failed(tmp_path: Path) 
     arguments = ("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "-r", f"{rule_file(tmp_path)}:wrong")
     result = run(*arguments, "--keep-going", "--quiet")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("FAILED: 2 of 2 sites were rolled back (wrong at /h1/Mul: 'h1' differs")
+    assert result.stderr.startswith("FAILED: 2 of 2 sites were rolled back (wrong at /h1/Mul: ")
     assert result.stderr.count("\n") == 1
 
 

@@ -41,6 +41,6 @@ class Output:
     diff: bool = False
     """Print the nodes before and after, site by site; of an edit, the lines of the model that differ."""
     verbose: bool = False
-    """Say of every rule why it does not fire."""
+    """Print all details, and then the summary."""
     quiet: bool = False
     """Print errors only, and results that could not be proved."""

@@ -1,5 +1,6 @@
 """The command `surgeon compare`: compares the outputs of two models."""
 
+import sys
 from typing import Any
 
 from surgeon.cli.command_group import CHECK_FAILED
@@ -8,17 +9,19 @@ from surgeon.cli.report_file import emit, require_report_path
 
 
 @derived_command("compare", {"original": "ORIGINAL", "other": "OTHER"})
-def compare(original: str, other: str, report_path: str | None, **settings: Any) -> None:
+def compare(original: str, other: str, report_path: str | None, verbose: bool, **settings: Any) -> None:
     """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
 
     An op without a kernel runs by your Python implementation, if --custom-ops gives one.  Inputs are made to fit the
     graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or unproved, 2 bad input.
     Example: surgeon compare in.onnx out.onnx --compare-layers
     """
+    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.compare import compare as run
     from surgeon.runtime.processes.worker_pool import prefork_workers
 
     require_report_path(report_path, original, other)
     prefork_workers(1)
     result = run(original, other, **settings)
-    emit([result], 0 if result.proved else CHECK_FAILED, report_path=report_path)
+    code = 0 if result.proved else CHECK_FAILED
+    emit([result], code, report_path=report_path, show=lambda: show(result, sys.stdout, verbose=verbose))

@@ -6,15 +6,29 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from surgeon.display.blocks import Block, Document, Facts, Number, Section, Span, Table, Text, lines_of, outcome, toned
-from surgeon.display.registry import reports
+from surgeon.display.blocks import (
+    Block,
+    Document,
+    Facts,
+    Number,
+    Section,
+    Span,
+    Table,
+    Text,
+    first_entries,
+    lines_of,
+    outcome,
+    toned,
+)
+from surgeon.display.registry import file_name, reports
 from surgeon.proof.check_result import CheckResult, LayerComparison
 from surgeon.runtime.numerics.array_comparison import OutputError
-from surgeon.text import format_beside_limit, format_count, runs_text, seconds_text
+from surgeon.text import and_more, format_beside_limit, format_count, of_the_limit, runs_text, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.runtime.numerics.tensor_judge import Deviation
 
+MAX_DIFFERENT = 3  # outputs that differ in a summary: the worst, and whether others differ as much
 NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's own optimisations"
 
 
@@ -22,9 +36,34 @@ NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's o
 def document(result: CheckResult) -> Document:
     """A comparison of two models."""
     tolerance = ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
-    details: list[Block] = [*comparison_tables(result), Section("tolerance", [Facts([("tolerance", tolerance)])])]
+    facts: list[tuple[Text, Text]] = [*comparison_rows(result), ("tolerance", tolerance)]
+    details: list[Block] = [Section("outputs", list(comparison_tables(result))), Section("run", [Facts(facts)])]
     title = f"{result.original} beside {result.other}" if result.original and result.other else "A comparison"
-    return Document(title, details, list(comparison_rows(result)))
+    names = [file_name(path, "a model in memory") for path in (result.original, result.other)]
+    runs = f"  {runs_text(result.runs, result.oracle)}" if result.outputs else ""
+    return Document(title, details, summary=list(_summary(result)), headline=f"{' and '.join(names)}{runs}")
+
+
+def _summary(result: CheckResult) -> Iterator[tuple[Text, Text]]:
+    """Whether the outputs agree, which differ, and what limits the answer."""
+    outputs, reason = by_output(result.outputs), result.reason.rstrip(".")
+    wrong = [error for error in outputs if not error.ok]
+    words = f"{len(outputs) - len(wrong):,} of {format_count(len(outputs), 'output')} agree{'s' * (len(outputs) == 1)}"
+    worst = max(outputs, key=lambda error: error.severity, default=None)
+    if worst is not None and not wrong and worst.severity:
+        words += f"; largest error {of_the_limit(worst.severity)} ({worst.name})"
+    yield outcome(result.outcome.value), words if outputs else reason
+    yield ("note" if result.proved else "why"), reason if outputs else ""
+    shown, left = first_entries([_difference(error) for error in wrong], MAX_DIFFERENT)
+    yield from lines_of("differs", [*shown, *([and_more(left, "outputs").lstrip()] if left else [])])
+    yield "layers", layer_comparison_text(result.layers) if result.layers is not None else ""
+    yield "note", f"holds only {assumption_clause(result.assumptions)}" if result.assumptions else ""
+
+
+def _difference(error: OutputError) -> str:
+    """An output that differs, with its error and its limit."""
+    gap, allowed = format_beside_limit(error.max_abs, error.allowed)
+    return f"{error.name} ({error.dtype}): error {gap}, limit {allowed}"
 
 
 def comparison_rows(result: CheckResult) -> Iterator[tuple[str, Text]]:
