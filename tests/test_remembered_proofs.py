@@ -91,9 +91,9 @@ def test_the_report_counts_them(folder, tmp_path):
     """In words, and in JSON."""
     zoo.gelus(tmp_path / "in.onnx", 2)
     command = ("rewrite", tmp_path / "in.onnx", tmp_path / "out.onnx", "-r", "gelu", "--report", tmp_path / "r.json")
-    assert "2 of 2 sites proved\n" in run(*command).stdout
+    assert "PROVED   2 of 2 sites; largest" in run(*command).stdout
     assert result_in((tmp_path / "r.json").read_text())["remembered"] == 0
-    assert "2 of 2 sites proved, all of them before on this machine\n" in run(*command).stdout
+    assert "PROVED   2 of 2 sites, all of them before on this machine; largest" in run(*command).stdout
     found = result_in((tmp_path / "r.json").read_text())
     assert (found["remembered"], [proof["remembered"] for proof in found["proofs"]]) == (2, [True])
 
@@ -121,7 +121,7 @@ def test_it_can_be_turned_off(folder, tmp_path, monkeypatch, ran, way):
             "gelu",
             *["--no-cache"] * (way != "off"),
         )
-        assert "1 of 1 site proved\n" in run(*command).stdout
+        assert "PROVED   1 of 1 site; largest" in run(*command).stdout
     assert gelu(cache=way == "off").remembered == 0
     assert [entry.stat() for entry in entries(folder)] == before
 
@@ -175,7 +175,7 @@ def test_a_model_with_external_data_is_loaded_each_time(tmp_path):
 def test_another_process_finds_them(folder, tmp_path):
     """A key depends on no address, order of a set or name of a temporary file."""
     out = tmp_path / "out.onnx"
-    for seed, expected in ((1, "of 18 sites proved"), (2, "18 of 18 sites proved, all of them before on this machine")):
+    for seed, expected in ((1, "of 19 sites"), (2, "19 of 19 sites, all of them before on this machine")):
         done = process("-m", "surgeon", "rewrite", zoo.DISTILBERT, out, "-r", "ort", PYTHONHASHSEED=str(seed))
         assert expected in done.stdout
 

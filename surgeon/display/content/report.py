@@ -120,7 +120,8 @@ def document(report: Report) -> Document:
         done += _step_lines(part, one)
         title = (outcome(part.outcome), f" {number}. {'edits' if isinstance(part, EditReport) else 'rules'}")
         details.append(Section(title, [*summary_blocks(one), *one.details]))
-    first: tuple[Text, Text] = (outcome(report.outcome), "; ".join(dict.fromkeys(filter(None, words))))
+    reason = "; ".join(dict.fromkeys(filter(None, words))) or "no step changed the model"
+    first: tuple[Text, Text] = (outcome(report.outcome), reason)
     steps = format_count(len(report.steps), "step")
     return headed_document(report, steps, done=labelled_lines(done), rows=[first, *rows], details=details)
 
