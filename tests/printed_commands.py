@@ -77,12 +77,13 @@ def _places(tree: ast.AST, name: str, makers: set[str]) -> Iterator[str]:
 def spelled_commands() -> Iterator[str]:
     """The places in surgeon where a sentence names a command that `surgeon.printed_commands` did not make.
 
-    The manuals of the command line, which are docstrings and helps of options, and files to start from may name commands.
+    The manuals of the command line (docstrings and helps of options) and files to start from may name commands.
     """
     named = re.compile(rf"\bsurgeon (?:{'|'.join(main.list_commands(click.Context(main)))})\b(?! (?:does|did)\b)")
     for path in sorted((ROOT / "surgeon").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if path.name in ("commands.py", "templates.py") or not named.search(text):  # parsing all of surgeon takes seconds
+        is_manual = path.name in ("commands.py", "templates.py")
+        if is_manual or not named.search(text):  # parsing all of surgeon takes seconds
             continue
         tree = ast.parse(text)
         manuals = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
