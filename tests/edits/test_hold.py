@@ -114,7 +114,7 @@ def test_at_the_command_line(tmp_path):
     onnx.save(parse(RATE), tmp_path / "in.onnx")
     done = run("edit", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--hold", "rate=16000")
     assert done.exit_code == 0, done.output
-    assert "hold     input 'rate' is held at 16000" in done.output
+    assert "hold  input 'rate' is held at 16000" in done.output
     assert held(onnx.load(tmp_path / "out.onnx"), "rate") == 16000
 
 
