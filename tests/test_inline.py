@@ -347,9 +347,8 @@ class TestAtTheCommandLine:
     def test_all(self, tmp_path):
         source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
         onnx.save(with_function(FUNCTION, call="h = my.block(x) y = my.block(h)"), source)
-        result = command(
-            "rewrite", source, output, "--inline", "all", "--rules", "gelu", "--expect", "inline my::block=2"
-        )
+        options = ("--inline", "all", "--rules", "gelu", "--expect", "inline my::block=2", "-v")
+        result = command("rewrite", source, output, *options)
         assert result.exit_code == 0, result.output
         assert "inline my::block" in result.output
         after = onnx.load(output)
