@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -62,6 +63,17 @@ def test_rounds_measure_each_command_and_rotate(tmp_path: Path) -> None:
     assert [len(result.runs) for result in results.values()] == [2, 2]
     assert [result.gelus for result in results.values()] == [1, 1]
     assert results["large"].megabytes > 200
+
+
+def test_a_worker_that_is_left_counts_and_another_child_is_not_waited_for() -> None:
+    """Children of this process that are not the command's, such as a pool of proofs, may live on."""
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    worker = "import os\nwhile os.times().user < 0.5: pass"
+    command = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {worker!r}])"
+    run = measure((sys.executable, "-c", command))
+    assert other.poll() is None
+    other.communicate(b"\n")
+    assert run.processor >= 0.5 or sys.platform != "linux"
 
 
 def test_a_failing_command_ends_the_benchmark() -> None:

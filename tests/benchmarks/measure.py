@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -95,7 +94,7 @@ def measure(command: Sequence[str], surroundings: Mapping[str, str] | None = Non
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= surroundings or {}
-    _adopt_orphans()
+    others = _adopt_orphans(True)
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
@@ -106,23 +105,31 @@ def measure(command: Sequence[str], surroundings: Mapping[str, str] | None = Non
             output.seek(0)
             words = output.read()[-2000:].decode(errors="replace")
             raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{words}")
-    workers = _processor_time_of_orphans()
+    workers = _processor_time_of_orphans(others)
+    _adopt_orphans(False)
     unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB here
     return Run(seconds, usage.ru_maxrss * unit / 1e6, usage.ru_utime + usage.ru_stime + workers)
 
 
-@cache
-def _adopt_orphans() -> None:
-    """Become the parent of workers that outlive their command; on Linux, elsewhere their time is not known."""
+def _adopt_orphans(adopts: bool) -> frozenset[int]:
+    """Set whether workers that outlive their command become children of this process; returns those so far."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+    return _children()
 
 
-def _processor_time_of_orphans() -> float:
-    """The processor time of all workers that a command left; waits for their end."""
+def _children() -> frozenset[int]:
+    """The processes that this one is the parent of; none where the system does not list them."""
+    listed = Path("/proc/self/task").glob("*/children")
+    return frozenset(int(child) for path in listed for child in path.read_text().split())
+
+
+def _processor_time_of_orphans(others: frozenset[int]) -> float:
+    """The processor time of all workers that a command left; waits for their end.  others: children before it."""
     found = 0.0
-    with suppress(ChildProcessError):
-        while sys.platform == "linux":
-            usage = os.wait4(-1, 0)[2]
-            found += usage.ru_utime + usage.ru_stime
+    while left := _children() - others:
+        for child in left:
+            with suppress(ChildProcessError):
+                usage = os.wait4(child, 0)[2]
+                found += usage.ru_utime + usage.ru_stime
     return found
