@@ -72,6 +72,7 @@ def test_a_view_in_a_notebook(jupyter, where):
         picture.wait_for(state="attached")
         assert picture.is_hidden()  # it stands there for where no kernel answers
         shown(1, ".surgeon summary").click()
+        cells.nth(1).locator(".surgeon details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         picture = cells.nth(1).locator(".surgeon figure img").first
         picture.wait_for()
         assert picture.evaluate("one => one.naturalHeight") > 40
