@@ -101,7 +101,7 @@ def test_only_and_skip(choice, left):
 @pytest.mark.parametrize("check", ["sites", "model", "both"])
 def test_a_rule_that_is_wrong_fails_and_is_rolled_back(tmp_path, check):
     onnx.save(graph("y = Tanh(x)"), tmp_path / "in.onnx")
-    with pytest.raises(CheckFailed, match="rolled back .*differs") as caught:
+    with pytest.raises(CheckFailed, match="rolled back .*(differs|gives)") as caught:
         rewrite(tmp_path / "in.onnx", wrong, output=tmp_path / "out.onnx", check=check)
     assert caught.value.report.outcome == "failed"
     assert caught.value.report.rolled_back[0].outcome == "failed"

@@ -120,7 +120,9 @@ def run_and_report(
         if error.report is not None:
             publish(error.report, error)
             context = click.get_current_context()
-            if isinstance(error, CheckFailed) and not quiet and not wants_json(context):
+            shown: Any = error.report
+            has_reason = shown.rolled_back or shown.doubts  # else only the error says why
+            if isinstance(error, CheckFailed) and has_reason and not quiet and not wants_json(context):
                 context.meta[SHOWN] = error
         raise
     publish(report)

@@ -60,10 +60,10 @@ def pack(name: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) or keyword.iskeyword(name):
         raise UsageError(f"{name!r} cannot name a package. Use lower case, digits and dashes, for example my-rules.")
     module = name.replace("-", "_")
-    if find_spec(module) is not None:
-        raise UsageError(f"A Python module is already named {module!r}. Choose another name.")
     if Path(name).exists():
         raise UsageError(f"{name} already exists. Choose another name, or move it first.")
+    if find_spec(module) is not None:
+        raise UsageError(f"A Python module is already named {module!r}. Choose another name.")
     rule, title = f"{module}_square", "A square"
     texts = {path.format(module=module): text for path, text in PACK.items()}
     texts[f"src/{module}/square.py"] = RULE

@@ -16,6 +16,7 @@ from surgeon.display.blocks import (
     Note,
     Number,
     Section,
+    Span,
     Table,
     Text,
     first_entries,
@@ -99,7 +100,8 @@ class TerminalRenderer:
             self._hanging([("  ", ""), *self._pieces(line)], 2)
         for label, words in document.summary:
             shown = list(self._pieces(words))
-            if any(piece for piece, _ in shown):
+            is_outcome = isinstance(label, Span) and label.role.startswith("outcome ")
+            if is_outcome or any(piece for piece, _ in shown):  # an outcome may have no reason
                 named = [(piece, style or "bold") for piece, style in self._pieces(label)]
                 width = sum(len(piece) for piece, _ in named)
                 space = " " * (LABEL - width) if width < LABEL else "  "
