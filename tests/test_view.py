@@ -135,7 +135,7 @@ def rules_at(content, name):
 def test_rules_that_fit_and_rules_that_come_near(content):
     """What fits has all nodes of its match, and is not told as a miss too; what changes outputs says so."""
     fits, near = rules_at(content, "node_layer_norm")
-    assert any(text.startswith("skip_layer_norm at node_layer_norm: both summands") for text in near)
+    assert any(text.startswith("skip_layer_norm at node_layer_norm: both inputs") for text in near)
     assert set(fits) == {"embed_layer_norm", "residual_sum"}
     fits, near = rules_at(content, "node_Erf_147")
     match = next(match for match in surgeon.find(DISTILBERT, "gelu") if match.root.label == "node_gelu")
