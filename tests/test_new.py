@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from surgeon.cli.commands import new
 from tests.command_line import ROOT, one_sentence, process, run
 
 
@@ -140,3 +141,17 @@ def test_a_pack_overwrites_nothing(tmp_path):
     (tmp_path / "mine").mkdir()
     assert "already exists" in one_sentence(run("new", "pack", "mine"), 2)
     assert [*(tmp_path / "mine").iterdir()] == []
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything can be written")
+def test_a_pack_that_cannot_be_written_leaves_nothing(tmp_path):
+    tmp_path.chmod(0o500)
+    assert "cannot be written" in one_sentence(run("new", "pack", "mine"), 2)
+    tmp_path.chmod(0o700)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_a_pack_wrote_goes_if_the_rest_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setitem(new.PACK, "README.md/{module}", "below a file")
+    assert "cannot be written" in one_sentence(run("new", "pack", "mine"), 2)
+    assert [*tmp_path.iterdir()] == []

@@ -70,8 +70,6 @@ def pack(name: str) -> None:
     texts[f"tests/test_{module}.py"] = TESTS
     names = {"name": rule, "pack": name, "module": module, "title": title, "home": f"{module}.square"}
     paths = {Path(name, path): text.format(**names) for path, text in texts.items()}
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
     _write(paths)
     run = f'cd {name} && python -m pip install -e ".[test]" && python -m pytest'
     lines = [*map(str, paths), f"Install it and run its tests: {run}", f"Then its rules have names: --rules {name}"]
@@ -96,17 +94,20 @@ def _folder(family: str | None, is_checkout: bool) -> Path:
 
 
 def _write(texts: dict[Path, str]) -> None:
-    """Write all files, or none if one of them exists."""
+    """Write all files with their folders, or none if one of them exists."""
     existing = [str(path) for path in texts if path.exists()]
     if existing:
         raise UsageError(f"{' and '.join(existing)} would be overwritten; choose another name, or move what is there.")
-    written: list[Path] = []
+    made: list[Path] = []
     try:
         for path, text in texts.items():
+            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+                folder.mkdir()
+                made.append(folder)
             with path.open("x", encoding="utf-8") as file:
-                written.append(path)
+                made.append(path)
                 file.write(text)
     except OSError as error:
-        for path in written:
-            path.unlink(missing_ok=True)
+        for done in reversed(made):
+            done.rmdir() if done.is_dir() else done.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
