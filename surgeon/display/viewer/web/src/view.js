@@ -84,6 +84,7 @@ export class View {
     this.picked.clear();
     this.cuts = { froms: new Set(), tos: new Set() };
     this.filter = null;
+    this.focus = "";
     this.all.hidden = true;
     this.spread();
     this.scopes.hidden = data.scopes.length < 2;
@@ -95,6 +96,7 @@ export class View {
     model.types = await this.host.ask("types", { scope });
     if (this.model !== model) return;
     this.draw(); // boxes are larger with the shapes of weights
+    if (this.focus || this.picked.size) return; // somebody looks at something already
     this.fit(READABLE);
     this.panel.model();
   }
