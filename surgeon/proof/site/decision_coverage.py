@@ -7,7 +7,7 @@ from typing import Self, cast
 import numpy as np
 from onnx import ModelProto, numpy_helper
 
-from surgeon.analysis.decisions.decision_sides import Decision, decisions_of
+from surgeon.analysis.decisions.decision_sides import Decision, Sides, decisions_of
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.model.exposed_outputs import exposing
 from surgeon.proof.proof_case import ProofCase
@@ -64,16 +64,18 @@ class DecisionCoverage:
         for place, decision in enumerate(self._decisions):
             if not all(name in held for name in decision.reads):
                 continue
-            reached = self._reached.setdefault(place, {})
             with np.errstate(all="ignore"):
-                sides = decision.sides(*(held[name] for name in decision.reads))
-            reached.update({side: is_reached or reached.get(side, False) for side, is_reached in sides.items()})
+                self._add(place, decision.sides(*(held[name] for name in decision.reads)))
 
     def merge(self, other: Self) -> None:
         """Add the sides that another run of the same region reached."""
         for place, sides in other._reached.items():
-            reached = self._reached.setdefault(place, {})
-            reached.update({side: is_reached or reached.get(side, False) for side, is_reached in sides.items()})
+            self._add(place, sides)
+
+    def _add(self, place: int, sides: Sides) -> None:
+        """Add sides of one decision to those that were reached."""
+        reached = self._reached.setdefault(place, {})
+        reached.update({side: is_reached or reached.get(side, False) for side, is_reached in sides.items()})
 
     @property
     def unseen(self) -> tuple[str, ...]:
