@@ -68,8 +68,9 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
     same = "" if report.changed or report.steps else "a copy of the input"
-    done, rows = list(done_lines(report)), list(summary_rows(report))
-    is_plain = len(rows) == 1 and len(set(site_names(report).values())) <= 1
+    names = site_names(report)
+    done, rows = list(done_lines(report, names)), list(summary_rows(report, names))
+    is_plain = len(rows) == 1 and len(set(names.values())) <= 1
     more = "nodes: --diff" if report.rolled_back else "or --report report.html"
     advice = "" if is_plain else f"details: -v, {more}"
     return headed_document(

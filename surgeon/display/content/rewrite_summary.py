@@ -5,7 +5,8 @@ and names that match nothing.  Only near misses are counted off.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from surgeon.display.blocks import Text, lines_of, outcome
 from surgeon.display.content.comparison import assumption_clause, compared_text
@@ -25,6 +26,8 @@ from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_en
 from surgeon.text import and_more, format_count, of_the_limit
 
 CLEANUP = "cleanup"
+SiteNames: TypeAlias = Mapping[Site, str]
+"""The result of `site_names`."""
 
 
 def site_names(report: RewriteReport) -> dict[Site, str]:
@@ -46,37 +49,36 @@ def _site_name(site: Site, helpers: Collection[str]) -> str:
     return Counter(main).most_common(1)[0][0] if main else CLEANUP
 
 
-def done_lines(report: RewriteReport) -> Iterator[Text]:
+def done_lines(report: RewriteReport, names: SiteNames) -> Iterator[Text]:
     """What edits did, and the number of sites by rule; their sum is the number of sites beside the outcome."""
     yield from (f"{flag}  {effect}".strip() for flag, effect in edit_lines(report))
     if report.upgrade is not None:
         yield "opset ", *change(report.upgrade.opset)
-    names = site_names(report)
     counts = Counter(names[site] for site in report.sites)
     if counts:
         yield counted_line({name: count for name, count in counts.items() if name != CLEANUP} | counts)
 
 
-def summary_rows(report: RewriteReport) -> Iterator[tuple[Text, Text]]:
+def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text, Text]]:
     """The rows below the lines of what was done."""
-    yield outcome(report.outcome), outcome_words(report)
+    yield outcome(report.outcome), _outcome_words(report, names)
     yield from lines_of("undone", _undone_lines(report))
-    yield from lines_of("why", _unproved_lines(report))
-    yield from lines_of("note", _notes(report))
+    yield from lines_of("why", _unproved_lines(report, names))
+    yield from lines_of("note", _notes(report, names))
     yield from lines_of("warning", warning_lines(report))
     yield from lines_of("already", already_lines(report))
     yield from lines_of("missed", missed_lines(report))
     yield from lines_of("next", _next_lines(report))
 
 
-def outcome_words(report: RewriteReport) -> str:
+def _outcome_words(report: RewriteReport, names: SiteNames) -> str:
     """How many sites are proved, and what else was compared."""
     if report.outcome == "unchanged":
         return "nothing left to do" if any(already_lines(report)) else "no rule matched"
-    return "; ".join(_outcome_parts(report))
+    return "; ".join(_outcome_parts(report, names))
 
 
-def _outcome_parts(report: RewriteReport) -> Iterator[str]:
+def _outcome_parts(report: RewriteReport, names: SiteNames) -> Iterator[str]:
     sites = (*report.sites, *report.rolled_back)
     if report.edited is not None and report.edited.check is not None:
         yield f"the edit {compared_text(report.edited.check)}"
@@ -84,7 +86,7 @@ def _outcome_parts(report: RewriteReport) -> Iterator[str]:
         yield f"the upgrade {compared_text(report.upgrade.check)}"
     if report.proofs or report.rolled_back:
         yield _counted(report, sites)
-        yield from () if report.rolled_back else _largest_error(report)
+        yield from () if report.rolled_back else _largest_error(report, names)
     if report.check is not None:
         yield f"{'the model without them' if report.rolled_back else 'whole model'} {compared_text(report.check)}"
     elif not report.proofs and not report.rolled_back and sites:
@@ -107,13 +109,13 @@ def _counted(report: RewriteReport, sites: Sequence[Site]) -> str:
     return f"{len(undone):,} of {total} {failed}{'was' if one else 'were'} rolled back{others}{remembered}"
 
 
-def _largest_error(report: RewriteReport) -> Iterator[str]:
+def _largest_error(report: RewriteReport, names: SiteNames) -> Iterator[str]:
     """The error of the sites that is closest to its limit, and where it is."""
     errors = [(site.proof.worst, site) for site in report.sites if site.proof is not None]
     known = [(worst.severity, site) for worst, site in errors if worst is not None]
     severity, site = max(known, key=lambda item: item[0], default=(0.0, None))
     if site is not None and severity:
-        yield f"largest error {of_the_limit(severity)} ({site_names(report)[site]} at {site.root})"
+        yield f"largest error {of_the_limit(severity)} ({names[site]} at {site.root})"
 
 
 def _undone_lines(report: RewriteReport) -> Iterator[str]:
@@ -131,21 +133,20 @@ def _severity(site: Site) -> float:
     return worst.severity if worst is not None else 0.0
 
 
-def _unproved_lines(report: RewriteReport) -> Iterator[str]:
+def _unproved_lines(report: RewriteReport, names: SiteNames) -> Iterator[str]:
     """Why sites that were written are not proved, each reason once for each rule."""
-    for name, sites in _by_reason(report, "unproved"):
+    for name, sites in _by_reason(report, names, "unproved"):
         yield f"{name} at {sites[0].root}{and_more(len(sites) - 1)}: {sites[0].reason}"
 
 
-def _notes(report: RewriteReport) -> Iterator[str]:
+def _notes(report: RewriteReport, names: SiteNames) -> Iterator[str]:
     """What limits the word PROVED, each limit once."""
     found: dict[str, Counter[str]] = {}
-    for name, sites in _by_reason(report, "proved"):
+    for name, sites in _by_reason(report, names, "proved"):
         found.setdefault(sites[0].reason, Counter())[name] += len(sites)
     wired = [site for site in report.sites if site.outcome == "proved" and site.proof and not site.proof.independent]
     if wired:
         reason = "the replacement ran by the rule's own pattern, so only its wiring is proved"
-        names = site_names(report)
         found[reason] = Counter(names[site] for site in wired)
     yield from (f"{_named(counts)}: {reason}" for reason, counts in found.items())
     yield from _engine_lines(report)
@@ -174,10 +175,9 @@ def _named(counts: Counter[str]) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in counts.items())
 
 
-def _by_reason(report: RewriteReport, outcome_name: str) -> Iterator[tuple[str, list[Site]]]:
+def _by_reason(report: RewriteReport, names: SiteNames, outcome_name: str) -> Iterator[tuple[str, list[Site]]]:
     """The sites of an outcome whose proofs have a reason, by rule and reason, with the name of the rule."""
     found: dict[tuple[str, str], list[Site]] = {}
-    names = site_names(report)
     for site in report.sites:
         if site.proof is not None and site.outcome == outcome_name and site.reason:
             found.setdefault((names[site], unnamed_reason(site)), []).append(site)
