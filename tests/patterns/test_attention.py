@@ -187,7 +187,7 @@ NEGATIVES = [
          model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 1, r, t] m"))),
     Case(attention, "a mask as high as it is wide, where there are other keys", why="the mask has w rows, but",
          model=graph(MASKED, INPUTS.replace("float[b, 1, s, t] m", "float[b, 1, w, w] m"))),
-    Case(attention, "a mask that is not as high as wide, of its own sizes", why="the mask has w rows, but",
+    Case(attention, "a mask that is not square, with separate sizes", why="the mask has w rows, but",
          model=graph(MASKED, SQUARE.replace("[1, 1, w, w]", "[1, 1, w, s]"), output="float[b, 4, s, 8]")),
     Case(attention, "three axes and a mask of another batch", why="the mask has mb batches, but the queries have n",
          model=graph(MASKED, THREE.replace("float[n, s, t] m", "float[mb, s, t] m"), output="float[n, s, 6]")),
