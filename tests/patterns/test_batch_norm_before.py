@@ -48,7 +48,7 @@ FIRES = [
 NEGATIVES = [
     Case(batch_norm_before_conv, "zeros around it", why="pads with zeros",
          model=graph(f"{NORM} y = Conv<pads = [1, 1, 1, 1]>(z, wide)")),
-    Case(batch_norm_before_conv, "zeros that are told by a word", why="pads with zeros",
+    Case(batch_norm_before_conv, "zeros that auto_pad adds", why="pads with zeros",
          model=graph(f'{NORM} y = Conv<auto_pad = "SAME_UPPER">(z, wide)')),
     Case(batch_norm_before_conv, "normal numbers that others read", why="is also used",
          model=graph(f"{NORM} c = Conv(z, kernel) u = Relu(z) m = ReduceMean<axes = [1]>(u) y = Add(c, m)")),

@@ -49,7 +49,7 @@ FIRES = [
 NEGATIVES = [
     Case(instance_norm, "mean over all, as no axes are named", why="has no axes",
          model=graph(BY_HAND.replace("<axes = [2, 3]>", "").replace("axes = [2, 3], ", ""))),
-    Case(instance_norm, "the node has a scale of its own", why="must have scale one and bias zero",
+    Case(instance_norm, "the node has its own scale", why="must have scale one and bias zero",
          model=graph(BEHIND, one="float[3] one = {1, 2, 1}")),
     Case(instance_norm, "mean over the channels", why="all axes after the channels",
          model=graph(BY_HAND.replace("[2, 3]", "[1, 2]"))),

@@ -36,7 +36,7 @@ FIRES = [
          model=model("QGemm(x, t, z, w, s, k, big, s, uz)")),
     Case(qgemm, "a bias for each element, computed", target="tensorrt",
          model=model("QGemm(x, t, z, w, s, k, d, s, uz)", "(uint8[n, 8] x, int32[n, 3] d) => (uint8[n, 3] y)")),
-    Case(qgemm, "a factor of its own", model("QGemm<alpha = 0.37>(x, t, z, w, s, k, c, s, uz)"), target="tensorrt"),
+    Case(qgemm, "its own factor", model("QGemm<alpha = 0.37>(x, t, z, w, s, k, c, s, uz)"), target="tensorrt"),
     Case(qgemm, "int8", target="tensorrt",
          model=model("QGemm(x, t, k, w, s, k, c, s, k)", "(int8[n, 8] x) => (int8[n, 3] y)")),
     Case(qgemm, "floats come out", target="tensorrt",
@@ -44,7 +44,7 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(qgemm, "ONNX Runtime has it", model("QGemm(x, t, z, w, s, k, c, s, uz)"), why="runs it as it is"),
-    Case(qgemm, "a factor of its own, and a scale that is computed", target="tensorrt", why="a scale is not constant",
+    Case(qgemm, "its own factor, and a computed scale", target="tensorrt", why="a scale is not constant",
          model=model("QGemm<alpha = 0.3>(x, j, z, w, s, k, c, s, uz)", "(uint8[n, 8] x, float j) => (uint8[n, 3] y)")),
     Case(qgemm, "left factor transposed", target="tensorrt", why="left factor is transposed",
          model=model("QGemm<transA = 1>(x, t, z, w, s, k, c, s, uz)", "(uint8[8, n] x) => (uint8[n, 3] y)")),
