@@ -38,7 +38,7 @@ def numbers_that_decide(region: ModelRegion) -> Iterator[InputCase]:
 @strategy(
     "other sizes",
     models=True,
-    because="a free size is written as a number, or taken for another: all are odd in place of even, small, one",
+    because="a dynamic size is written as a number, or confused with another: all are odd instead of even, small, one",
 )
 def other_sizes(region: ModelRegion) -> Iterator[InputCase]:
     """Usual values at further sizes."""
@@ -57,7 +57,7 @@ def long_sequences(region: ModelRegion) -> Cases:
             return
 
 
-@strategy("sizes that decide", models=True, because="a model branches on a size, or cuts at one, that both speak of")
+@strategy("sizes that decide", models=True, because="a model branches or cuts at a size that both models mention")
 def sizes_that_decide(region: ModelRegion) -> Iterator[InputCase]:
     """Each size that one side compares with, and the next one."""
     yield from (region.case({}, dims) for dims in region.branch_sizes())
@@ -111,7 +111,7 @@ def wide_ranging(region: ModelRegion) -> Cases:
 @strategy(
     "numbers between integers",
     models=True,
-    because="a float that becomes an index, a count or a boolean is rounded otherwise",
+    because="a float that becomes an index, a count or a boolean is rounded in another way",
 )
 def between_integers(region: ModelRegion) -> Iterator[InputCase]:
     """Above and below halves, halves, and next to integers."""
@@ -137,7 +137,7 @@ def small_rows(region: ModelRegion) -> Iterator[InputCase]:
     "inputs that hold NaN or infinity",
     models=True,
     informs=True,
-    because="NaN or infinity is lost, made or compared otherwise",
+    because="NaN or infinity is lost, produced or compared in another way",
 )
 def non_finite(region: ModelRegion) -> Iterator[InputCase]:
     """In rows, anywhere, in slices; as an integer; in one input while the others are usual."""
@@ -153,7 +153,7 @@ def non_finite(region: ModelRegion) -> Iterator[InputCase]:
     "masks that hide whole rows",
     models=True,
     informs=True,
-    because="a row of which nothing is seen is NaN in one model, and a mean or zeros in the other",
+    because="a completely hidden row is NaN in one model, and a mean or zeros in the other",
 )
 def hidden_rows(region: ModelRegion) -> Iterator[InputCase]:
     """Some rows hidden as a whole, then those that the other value of a mask hides."""
@@ -167,7 +167,7 @@ def hidden_rows(region: ModelRegion) -> Iterator[InputCase]:
     "indices that count from the end",
     models=True,
     informs=True,
-    because="a negative index is refused, or looks up another row",
+    because="a negative index is rejected, or looks up another row",
 )
 def backwards(region: ModelRegion) -> Iterator[InputCase]:
     """Some indices count from the end of their tables."""

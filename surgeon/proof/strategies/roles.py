@@ -20,7 +20,7 @@ def _named(region: CaseRegion, kind: str) -> list[str]:
 
 @strategy(
     "masks",
-    because="a row that is hidden as a whole, a hole, or one of several masks is handled otherwise, or a fill that is "
+    because="a completely hidden row, a hole, or one of several masks is handled in another way, or a fill that is "
     "added counts as minus infinity",
 )
 def masks(region: CaseRegion) -> Iterator[InputCase]:
@@ -47,7 +47,7 @@ def masks(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "indices",
-    because="an index that is negative, the last, or repeated is handled otherwise, or a position starts later",
+    because="a negative, last or repeated index is handled in another way, or a position starts later",
 )
 def indices(region: CaseRegion) -> Iterator[InputCase]:
     """Indices from the end and from anywhere, positions from later starts."""
@@ -60,7 +60,7 @@ def indices(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "fractions",
-    because="a float that becomes an index, a count or a boolean is rounded otherwise, or NaN becomes another number",
+    because="a float that becomes an index, a count or a boolean is rounded in another way, or NaN becomes a number",
 )
 def fractions(region: CaseRegion) -> Iterator[InputCase]:
     """Floats between integers, halfway, beside their limits, and NaN."""
@@ -71,7 +71,7 @@ def fractions(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "counts",
-    because="a depth, a number of repeats, a step or an axis from outside is used only as far as usual ones go",
+    because="a depth, a number of repeats, a step or an axis from outside is right only within the usual range",
 )
 def counts(region: CaseRegion) -> Iterator[InputCase]:
     """Counts that are none, one, literals, sizes, longer and negative, one at a time and several at once."""
@@ -88,7 +88,7 @@ def counts(region: CaseRegion) -> Iterator[InputCase]:
 @strategy(
     "trip counts",
     models=True,
-    because="a loop that runs no time, once, or past a bound that one side speaks of loses its state",
+    because="a loop loses its state if it runs never, once, or past a bound that one side mentions",
 )
 def trips(region: CaseRegion) -> Iterator[InputCase]:
     """Loops of 0, 1, 3 and more trips than literals."""
@@ -128,7 +128,7 @@ def any_number(region: CaseRegion) -> Iterator[InputCase]:
 @strategy(
     "strings",
     models=True,
-    because="a string is cut, compared or split otherwise: strings of both sides, their parts, prefixes and cases",
+    because="a string is cut, compared or split in another way: strings of both sides, their parts, prefixes and cases",
 )
 def strings(region: CaseRegion) -> Iterator[InputCase]:
     """Strings of the region and variations of them, all in turn."""
@@ -140,7 +140,7 @@ def strings(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "compared integers",
-    because="a bound of integers is off by one or compared on the other side, where the usual ones never reach it",
+    because="a bound of integers that usual ones never reach is off by one, or compared on the other side",
 )
 def compared(region: CaseRegion) -> Iterator[InputCase]:
     """Integers of a wide range for inputs that are compared."""

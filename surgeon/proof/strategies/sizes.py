@@ -29,7 +29,7 @@ def as_in_the_file(region: CaseRegion) -> Cases:
 
 @strategy(
     "related sizes",
-    because="a formula of sizes takes one dim for another, or holds only where dims are equal, odd, multiples of one "
+    because="a formula of sizes confuses two dims, or holds only if dims are equal, odd, multiples of one "
     "another or whole blocks",
 )
 def related_sizes(region: CaseRegion) -> Cases:
@@ -49,8 +49,8 @@ def related_sizes(region: CaseRegion) -> Cases:
 
 @strategy(
     "sizes near literals",
-    because="a comparison, window or part of a dim is off by one, or on the wrong side, at a number that either side "
-    "holds or at which two of its sizes are equal",
+    because="a comparison, window or part of a dim is off by one, or on the wrong side, at a number of either side "
+    "or at which two of its sizes are equal",
 )
 def sizes_near_literals(region: CaseRegion) -> Cases:
     """One dim at and next to each size that turns a comparison; then all dims at and next to each literal."""
@@ -61,7 +61,7 @@ def sizes_near_literals(region: CaseRegion) -> Cases:
 
 @strategy(
     "one",
-    because="an axis is broadcast, squeezed or summed that has more than one element, which shows only at 1",
+    because="an axis of several elements is broadcast, squeezed or summed wrongly, which shows only at 1",
 )
 def one_element(region: CaseRegion) -> Cases:
     """Each dim at 1 with many of the others, then with the few of the first sizes."""
@@ -72,7 +72,7 @@ def one_element(region: CaseRegion) -> Cases:
 
 @strategy(
     "size ladder",
-    because="a kernel, a buffer or a written shape ends at a size that nothing names: a block, a tile, a table",
+    because="a kernel, a buffer or a written shape ends at a size that nothing mentions: a block, a tile, a table",
 )
 def size_ladder(region: CaseRegion) -> Cases:
     """One size in each binade, odd and even in turn; all dims share it, and if one is long, the next is short."""
@@ -99,7 +99,7 @@ def _steps(facts: SizeFacts) -> Iterator[Sizes]:
 
 @strategy(
     "beyond exact integers",
-    because="positions or counts pass through a dtype that cannot tell so many apart",
+    because="positions or counts pass through a dtype that cannot represent so many",
 )
 def beyond_exact_integers(region: CaseRegion) -> Cases:
     """Each dim three longer than the dtypes inside of either side can count, the narrowest first."""
@@ -109,7 +109,7 @@ def beyond_exact_integers(region: CaseRegion) -> Cases:
 
 @strategy(
     "trips",
-    because="what a loop carries from one pass to the next is lost, or its first or last pass is another",
+    because="the state of a loop is lost between iterations, or its first or last iteration is different",
 )
 def trips(region: CaseRegion) -> Cases:
     """Two and three passes, where dims are how often a body runs; 1 and 0 are other strategies."""
@@ -119,7 +119,7 @@ def trips(region: CaseRegion) -> Cases:
 
 @strategy(
     "nameless dims",
-    because="a dim without a name is taken for another that it usually equals, or for one of few rows",
+    because="a dim without a name is confused with another that it usually equals, or with one of few rows",
 )
 def nameless_dims(region: CaseRegion) -> Cases:
     """Each by itself, because it may depend on others: one longer, then long."""
@@ -130,7 +130,7 @@ def nameless_dims(region: CaseRegion) -> Cases:
 
 @strategy(
     "longer totals",
-    because="a mask or a cache is taken to be exactly as long as past and new together, and may be longer",
+    because="a rule expects a mask or a cache as long as past and new together, but it may be longer",
 )
 def longer_totals(region: CaseRegion) -> Cases:
     """Each total three longer than the sum."""
@@ -138,7 +138,7 @@ def longer_totals(region: CaseRegion) -> Cases:
     return sizes.at({name: sizes.base[name] + 3} for name in sizes.totals)
 
 
-@strategy("zero", because="a mean, a maximum or a shape with -1 is taken of nothing")
+@strategy("zero", because="a mean, a maximum or a shape with -1 has no elements")
 def zero(region: CaseRegion) -> Cases:
     """Each dim at 0."""
     sizes = region.sizes

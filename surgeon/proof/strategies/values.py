@@ -32,7 +32,7 @@ def usual(region: CaseRegion) -> Iterator[InputCase]:
 @strategy(
     "literals",
     because="a threshold, a bound or the side of a comparison is wrong: inputs reach the numbers of both sides, also "
-    "behind arithmetic, and the numbers beside them",
+    "after arithmetic, and their neighbours",
 )
 def literals(region: CaseRegion) -> Iterator[InputCase]:
     """Literals of both sides and thresholds, solved for inputs."""
@@ -96,7 +96,7 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
 
 @strategy(
     "special rows",
-    because="NaN, infinity, zeros of either sign, denormals, or what overflows or vanishes on the way is lost or made",
+    because="NaN, infinity, zeros of either sign, denormals, or numbers that overflow or vanish are lost or produced",
     for_members=True,
 )
 def special_rows(region: CaseRegion) -> Iterator[InputCase]:
@@ -117,7 +117,7 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "pairs of special numbers",
-    because="a rule forgets what 0·inf, inf-inf or NaN beside a number gives: IEEE's table of operands",
+    because="a rule forgets the results of 0·inf, inf-inf or NaN with a number: IEEE's table of operands",
 )
 def pairs(region: CaseRegion) -> Iterator[InputCase]:
     """Every special number beside every other, element by element; else the pairs that give NaN in one place of a row.
@@ -163,7 +163,7 @@ def _magnitudes(region: CaseRegion) -> Iterator[Fills]:
 
 @strategy(
     "every power of two",
-    because="a square, an exponential or a sum overflows or vanishes, or a number is cut off where no constant says so",
+    because="a square, an exponential or a sum overflows or vanishes, or a bound that no constant has cuts off numbers",
 )
 def powers(region: CaseRegion) -> Iterator[InputCase]:
     """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
@@ -201,8 +201,8 @@ def ordered_rows(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "each alone",
-    because="an input is ignored, or handled only in usual company: one holds special numbers while the others are "
-    "usual",
+    because="an input is ignored, or is right only with usual other inputs: one holds special numbers while the others "
+    "are usual",
 )
 def each_alone(region: CaseRegion) -> Iterator[InputCase]:
     """One input special, the others usual."""
