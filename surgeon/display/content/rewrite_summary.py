@@ -26,8 +26,7 @@ from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_en
 from surgeon.text import and_more, format_count, of_the_limit
 
 CLEANUP = "cleanup"
-SiteNames: TypeAlias = Mapping[Site, str]
-"""The result of `site_names`."""
+SiteNames: TypeAlias = Mapping[Site, str]  # the result of `site_names`
 
 
 def site_names(report: RewriteReport) -> dict[Site, str]:
