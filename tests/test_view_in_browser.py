@@ -145,8 +145,8 @@ def test_a_node_says_which_rules_fit_it(watched):
     page = watched.page
     page.get_by_role("searchbox").fill("node_gelu")
     page.get_by_role("searchbox").press("Enter")
-    page.get_by_role("button", name="which rules fit, or nearly do?").click()
-    page.get_by_role("heading", name="nearly fit").wait_for()
+    page.get_by_role("button", name="show matching rules").click()
+    page.get_by_role("heading", name="almost match").wait_for()
     assert inaccessible(page) == []
     page.get_by_role("button", name="gelu: exact, 5 nodes", exact=True).click()
     assert "5 selected" in page.get_by_role("status").last.inner_text()
@@ -162,9 +162,9 @@ def test_two_cuts_select_what_lies_between(watched):
         page.get_by_role("button", name=cut).click()
     assert "5 selected" in page.get_by_role("status").last.inner_text()
     assert page.get_by_role("button", name="from linear_4").count() == 1
-    page.get_by_role("button", name="only these").click()
+    page.get_by_role("button", name="show only these").click()
     assert boxes(page, "node").count() == 5
-    page.get_by_role("button", name="none", exact=True).click()
+    page.get_by_role("button", name="clear selection").click()
     assert "selected" not in page.get_by_role("status").last.inner_text()
 
 

@@ -1,4 +1,4 @@
-// What stands beside the graph: what is known of the node, tensor, group or selection that one looks at.
+// The panel next to the graph: details of the selected node, tensor, group or nodes.
 import { element } from "./drawing.js";
 
 export class Panel {
@@ -14,7 +14,7 @@ export class Panel {
   model() {
     const { model } = this.view;
     this.show(element("h2", {}, model.title), element("p", {}, `${model.nodes.length.toLocaleString("en")} nodes in ${model.groups.length - 1} groups`),
-      element("p", {}, "A click opens a group or selects a node, with Shift one more; arrows walk along tensors."),
+      element("p", {}, "Click a group to open it, or a node to select it. Shift-click selects several. Arrow keys follow tensors."),
       this.tensors("inputs", model.inputs), this.tensors("outputs", model.outputs), this.legend(), this.colours());
   }
 
@@ -33,7 +33,7 @@ export class Panel {
     return [element("h3", {}, "marked"), element("ul", {}, rows)];
   }
 
-  // The categories of operators with their colours, and how many nodes are of each.
+  // The categories of operators: their colours and node counts.
   colours() {
     const { view } = this, found = new Map();
     for (const node of view.model.nodes) found.set(node.category, [...(found.get(node.category) ?? []), node.id]);
@@ -58,8 +58,8 @@ export class Panel {
   group(group) {
     const { view } = this, ids = view.model.nodesIn(group.id).map((node) => node.id);
     this.show(element("h2", {}, group.label), element("p", {}, `${group.kind} of ${ids.length.toLocaleString("en")} nodes`),
-      this.button("select them", () => view.pick(ids, false), "small"), " ",
-      this.button("only these", () => view.narrow(new Set(ids)), "small"));
+      this.button("select nodes", () => view.pick(ids, false), "small"), " ",
+      this.button("show only these", () => view.narrow(new Set(ids)), "small"));
   }
 
   selection() {
@@ -73,14 +73,14 @@ export class Panel {
 
   tensor(tensor) {
     const { view } = this, { model } = view, maker = model.producer[tensor];
-    const cut = (side, word) => this.button(view.cuts[side].has(tensor) ? `no cut ${word}` : `cut ${word} here`, () => {
+    const cut = (side, word) => this.button(view.cuts[side].has(tensor) ? `remove cut (${word})` : `cut ${word} here`, () => {
       view.cutAt(side, tensor);
       this.tensor(tensor);
     }, "small");
     const link = (id) => element("li", {}, this.button(`${model.nodes[id].op} ${model.nodes[id].name}`, () => view.reveal(id)));
     this.show(element("h2", {}, model.tensors[tensor]), element("p", {}, element("code", {}, model.type(tensor))),
       model.stored.has(tensor) ? element("p", {}, "a constant") : element("p", {}, cut("froms", "from"), " ", maker >= 0 ? cut("tos", "to") : ""),
-      maker >= 0 ? [element("h3", {}, "made by"), element("ul", {}, link(maker))] : null,
+      maker >= 0 ? [element("h3", {}, "produced by"), element("ul", {}, link(maker))] : null,
       model.readers[tensor].length ? [element("h3", {}, "read by"), element("ul", {}, model.readers[tensor].slice(0, 40).map(link))] : null);
   }
 
@@ -98,13 +98,13 @@ export class Panel {
     const facts = (title, pairs) => pairs.length ? [element("h3", {}, title),
       element("ul", {}, pairs.map(([name, text]) => element("li", {}, `${name} = `, element("code", {}, text))))] : [];
     const rules = element("div");
-    const why = this.button("which rules fit, or nearly do?", async () => {
+    const why = this.button("show matching rules", async () => {
       rules.replaceChildren("…");
       const { fits, near } = await view.host.ask("rules", place);
       const list = (title, items) => items.length ? [element("h4", {}, title), element("ul", {}, items.map((item) => element("li", {}, item)))] : [];
       const parts = fits.map(([text, places]) => this.button(`${text}, ${places.length} node${places.length === 1 ? "" : "s"}`,
         () => view.pick(model.data.nodes.place.flatMap((at, id) => places.includes(at) ? [id] : []), false)));
-      rules.replaceChildren(...list("fit", parts), ...list("nearly fit", near), fits.length + near.length ? "" : "none comes near");
+      rules.replaceChildren(...list("match", parts), ...list("almost match", near), fits.length + near.length ? "" : "no rule matches, not even almost");
     }, "small");
     rest.replaceChildren(...[this.tensors("inputs", node.inputs, told.formals), facts("constants", told.constants),
       facts("attributes", told.attributes), this.tensors("outputs", node.outputs),

@@ -31,12 +31,12 @@ export class View {
     this.scopes = element("select", { "aria-label": "Which graph", hidden: true });
     this.chips = element("span", { class: "chips" });
     const button = (text, act, about) => element("button", { type: "button", title: about, onclick: act }, text);
-    this.all = button("whole graph", () => this.narrow(null), "show all again");
+    this.all = button("whole graph", () => this.narrow(null), "show the whole graph");
     this.all.hidden = true;
     const header = element("header", {}, this.input, this.scopes, this.all,
-      button("fit", () => this.fit(), "see all that is drawn"), button("−", () => this.zoom(1 / 1.3), "smaller"),
-      button("+", () => this.zoom(1.3), "larger"), button("SVG", () => this.save("svg"), "save the drawing as SVG"),
-      button("PNG", () => this.save("png"), "save the drawing as PNG"), button("close all", () => this.closeAll(), "fold all groups"));
+      button("fit", () => this.fit(), "fit the drawing to the window"), button("−", () => this.zoom(1 / 1.3), "zoom out"),
+      button("+", () => this.zoom(1.3), "zoom in"), button("SVG", () => this.save("svg"), "save as SVG"),
+      button("PNG", () => this.save("png"), "save as PNG"), button("close all", () => this.closeAll(), "fold all groups"));
     this.panel = new Panel(this);
     this.frame = element("div", { class: "view", style: `height: ${typeof height === "number" ? `${height}px` : height}` },
       header, this.sheet, this.panel.element, element("footer", {}, this.status, this.chips));
@@ -128,7 +128,7 @@ export class View {
       const last = [...this.open].at(-1);
       if (last !== undefined) {
         this.open.delete(last);
-        this.tell(`${sight.items.size} boxes are too many to draw: fold others first.`);
+        this.tell(`${sight.items.size} boxes are too many to draw. Close other groups first.`);
         this.draw();
         return;
       }
@@ -298,16 +298,16 @@ export class View {
     for (const [side, word] of [["froms", "from"], ["tos", "to"]]) {
       for (const tensor of this.cuts[side]) {
         chips.push(element("button", {
-          type: "button", class: "chip", title: "take this cut back", onclick: () => this.cutAt(side, tensor),
+          type: "button", class: "chip", title: "remove this cut", onclick: () => this.cutAt(side, tensor),
         }, `${word} ${this.model.tensors[tensor]} ×`));
       }
     }
     if (this.picked.size) {
-      chips.push(element("button", { type: "button", class: "chip", onclick: () => this.narrow(new Set(this.picked)) }, "only these"));
+      chips.push(element("button", { type: "button", class: "chip", onclick: () => this.narrow(new Set(this.picked)) }, "show only these"));
       chips.push(element("button", { type: "button", class: "chip", onclick: () => {
         this.cuts = { froms: new Set(), tos: new Set() };
         this.pick([], false);
-      } }, "none"));
+      } }, "clear selection"));
     }
     this.chips.replaceChildren(...chips);
   }
@@ -325,11 +325,11 @@ export class View {
     const rows = found.map((node) => element("li", {}, element("button", {
       type: "button", class: "link", onclick: () => { this.found.hidden = true; this.reveal(node.id); },
     }, `${node.op} ${node.name}`)));
-    const told = count > found.length ? `${count} nodes, the first ${found.length}:` : `${count} node${count === 1 ? "" : "s"}`;
+    const told = count > found.length ? `${count} nodes, showing the first ${found.length}` : `${count} node${count === 1 ? "" : "s"}`;
     this.found.replaceChildren(element("p", { role: "status" }, told), element("ul", {}, rows));
   }
 
-  // Open what a node stands in, select it, and bring it to the middle.
+  // Open the groups around a node, select it, and centre it.
   reveal(id) {
     if (this.filter && !this.filter.has(id)) this.filter = null;
     this.all.hidden = this.filter === null;
