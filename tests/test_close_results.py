@@ -137,7 +137,7 @@ def test_a_note_on_a_limit_above_one_per_cent():
     summary, two = ErrorSummary(()), np.array([2], np.float32)
     summary.add(judged(0.02), two, "float64", is_usual=True)
     reason = "because rounding on the way moves it as far"
-    assert summary.loose_limit_note() == f"'y' may be off by 4 % of its largest number on all inputs, {reason}"
+    assert summary.loose_limit_note() == f"'y' may be off by 4 % of its largest value on all inputs, {reason}"
     summary.add(judged(), two, "float64", is_usual=False)
     assert summary.loose_limit_note() != ""
     summary.add(judged(), two, "float64", is_usual=True)
@@ -161,7 +161,7 @@ def test_a_loose_limit_is_on_the_first_screen(number, percent, outcome, tmp_path
     done = run("rewrite", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), f"--rules={tmp_path / 'rules.py'}")
     assert done.exit_code == 0, done.output
     text = " ".join(done.output.split())
-    note = f"'y' may be off by {percent} % of its largest number on all inputs, because rounding on the way moves it"
+    note = f"'y' may be off by {percent} % of its largest value on all inputs, because rounding on the way moves it"
     assert (note in text) == bool(percent)
     assert outcome in text
     assert len(re.findall(r"largest error 0\.\d+ of the limit \(moved at y\)", text)) == 1

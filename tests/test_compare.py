@@ -81,11 +81,11 @@ ONE = "g (float[b, 3] x) => (float[b, 3] y) { y = Relu(x) }"
     ("other", "reason"),
     [
         ("g (float[b, 3] w) => (float[b, 3] y) { y = Relu(w) }",
-         "input 'x' is in the original alone; input 'w' is in the other model alone"),
+         "input 'x' exists only in the original; input 'w' exists only in the other model"),
         ("g (float[b, 3] x, float p, float q) => (float[b, 3] y) { y = Relu(x) }",
-         "inputs 'p', 'q' are in the other model alone"),
+         "inputs 'p', 'q' exist only in the other model"),
         ("g (float[b, 3] x) => (float[b, 3] y, float[b, 3] v) { y = Relu(x) v = Neg(x) }",
-         "output 'v' is in the other model alone"),
+         "output 'v' exists only in the other model"),
         ("g (double[b, 3] x) => (double[b, 3] y) { y = Relu(x) }",
          "input 'x' is float in the original and double in the other model"),
         ("g (seq(float[3]) x) => (float[b, 3] y) { y = ConcatFromSequence<axis = 0>(x) }",
@@ -108,11 +108,11 @@ def test_a_dimension_that_the_other_model_fixes() -> None:
     free, fixed = read(ONE), read(ONE.replace("b, 3", "4, 3"))
     result = compare(free, fixed)
     assert result.outcome is Outcome.PROVED
-    assert result.reason == "Compared only at b = 4, which the other model fixes."
+    assert result.reason == "Compared only at b = 4, because the other model fixes these sizes."
     assert compare(fixed, free).reason == ""
     result = compare(free, fixed, dims={"b": 2})
     assert result.outcome is Outcome.FAILED
-    assert result.reason.startswith("The original runs but the other model does not: ")
+    assert result.reason.startswith("The original runs, but the other model does not: ")
 
 
 def test_a_difference_in_what_is_answered() -> None:

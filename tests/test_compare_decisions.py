@@ -254,7 +254,7 @@ def test_all_rows_of_a_table_that_differs_are_looked_up() -> None:
 
 def test_rows_that_were_not_looked_up_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     fixed = "int64[1, 3] ids"
-    message = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
+    message = "Tables differ, but the inputs do not reach all of their rows: 't'. Give real data with --inputs."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
     assert (found.outcome, found.reason) == (Outcome.UNPROVED, message)
     monkeypatch.setattr(model_region, "HELD_BYTES", 1 << 10)

@@ -51,10 +51,10 @@ APART = {
     "an index that is held back": ("(int64[n, 5] ids) => (float[n, 5, 4] y)", "y = Gather(t, ids)",
                                    "p = Max(ids, i0) y = Gather(t, p)", "indices that count from the end"),
     "a row to begin at": ("(float[n, 8] x, int64[1] s) => (float[n, m] y)", "y = Slice(x, s, ends, a1)",
-                          "p = Max(s, i0) y = Slice(x, p, ends, a1)", "counts and places that count from the end"),
+                          "p = Max(s, i0) y = Slice(x, p, ends, a1)", "counts and positions that count from the end"),
     "fewer bits": ("(int64[n, 8] x) => (int64[n, 8] y)", "y = Add(x, i1)",
                    "f = Cast<to = 6>(x) j = Cast<to = 6>(i1) s = Add(f, j) y = Cast<to = 7>(s)",
-                   "integers that half of their bits do not hold"),
+                   "integers that do not fit in half of their bits"),
     "a denominator that is guarded": (
         "(float[n, 8] x, float[n, 8] u) => (float[n, 8] y)", "d = Abs(u) y = Div(x, d)",
         "d = Abs(u) c = Equal(d, z) e = Where(c, o, d) y = Div(x, e)", BEYOND_ORIGINAL),
@@ -115,7 +115,7 @@ def test_differences_on_what_few_models_are_fed_with_are_reported_apart(name: st
     result = surgeon.compare(model(head, one), model(head, other))
     assert result.outcome is Outcome.PROVED, result
     assert words in result.differs_on
-    assert result.reason.startswith("The two differ on ")
+    assert result.reason.startswith("The models differ on ")
     assert f" on {words}: output 'y' " in result.reason
     assert list(result.differs_on) == result.to_dict()["differs_on"]
 
@@ -146,7 +146,7 @@ def test_what_the_other_model_refuses_there_is_reported_apart() -> None:
         "s = Unsqueeze(r, a0) u = Max(s, a0) e = Expand(o, s) y = Gather(t, i)"
     result = surgeon.compare(model(head, "y = Gather(t, i)"), model(head, guarded))
     assert result.outcome is Outcome.PROVED, result
-    assert "on indices that count from the end: the original alone runs (" in result.reason
+    assert "on indices that count from the end: only the original runs (" in result.reason
 
 
 def test_an_edit_says_what_differs_where_there_is_nan(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_is_reported_apart_is_printed_and_leaves_with_0(tmp_path: Path) -> 
         onnx.save(model(head, body), path)
     done = run("compare", *paths)
     assert done.exit_code == 0, done.output
-    assert "The two differ on inputs that hold NaN or infinity" in " ".join(done.output.split())
+    assert "The models differ on inputs that hold NaN or infinity" in " ".join(done.output.split())
 
 
 def test_a_loop_is_not_run_as_often_as_a_far_number_says() -> None:

@@ -43,7 +43,7 @@ def test_the_inputs_given_are_the_trials(tmp_path: Path) -> None:
     assert (result.outcome, result.runs) == (Outcome.PROVED, 1)
     result = check_model(right, wrong, right, inputs=[positive, str(signed)])
     assert (result.outcome, result.runs) == (Outcome.FAILED, 2)
-    assert result.reason == (f"Output 'y' differs by 1 where 2.1e-05 is allowed (scale 1) on the inputs of {signed}.")
+    assert result.reason == (f"Output 'y' differs by 1 where 2.1e-05 is allowed (scale 1) on the inputs from {signed}.")
 
 
 def test_arrays_are_inputs_as_they_are() -> None:
@@ -53,7 +53,7 @@ def test_arrays_are_inputs_as_they_are() -> None:
     result = surgeon.compare(right, wrong, inputs=positive)
     assert (result.outcome, result.runs, result.kinds) == (Outcome.PROVED, 1, ())
     result = surgeon.compare(right, wrong, inputs=[positive, signed])
-    assert result.reason.endswith(" on the inputs of inputs[1].")
+    assert result.reason.endswith(" on the inputs from inputs[1].")
     with pytest.raises(UsageError, match="'x' is float64 in inputs\\[0\\], where the model wants float32"):
         surgeon.compare(right, right, inputs={"x": np.ones((2, 8))})
     options = CheckOptions(inputs=positive)
@@ -162,9 +162,7 @@ def test_sizes_beside_inputs_are_refused(tmp_path: Path) -> None:
     path = npz(tmp_path / "in.npz", **fitting())
     with pytest.raises(UsageError) as refused:
         ModelCheck(TWO, TWO, CheckOptions(inputs=[path], dims={"b": 2}))
-    assert str(refused.value) == (
-        "Inputs are given beside sizes of dimensions, which they have of their own: give one of them."
-    )
+    assert str(refused.value) == "--inputs and --dim cannot be combined, because the input data already has sizes."
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "double", "bool", "uint8", "string"])
@@ -218,7 +216,7 @@ def test_inputs_that_the_original_refuses_leave_it_unproved(tmp_path: Path) -> N
     for inputs in ([bad], [good, bad]):
         result = check_model(model, model, model, inputs=inputs)
         assert result.outcome is Outcome.UNPROVED
-        assert result.reason.startswith(f"The original does not run on the inputs of {bad}: ")
+        assert result.reason.startswith(f"The original does not run on the inputs from {bad}: ")
     assert check_model(model, wrong, model, inputs=[good, bad]).outcome is Outcome.FAILED
 
 
@@ -228,7 +226,7 @@ def test_inputs_that_only_the_rewritten_model_refuses_fail(tmp_path: Path) -> No
     path = npz(tmp_path / "three.npz", x=np.ones((3, 8), np.float32))
     result = check_model(right, wrong, right, inputs=[path])
     assert result.outcome is Outcome.FAILED
-    assert result.reason.startswith(f"The original runs on the inputs of {path} but the rewritten model does not: ")
+    assert result.reason.startswith(f"The original runs on the inputs from {path}, but the rewritten model does not: ")
 
 
 def test_a_sequence_cannot_be_given(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_declared_counts_are_small():
 def test_a_random_operator_is_named():
     """Two runs of it differ; declared, it is named as the cause."""
     reason = rewritten(noise, rows, "float[n, 4] x").sites[0].reason
-    assert reason == "two runs of the original nodes differ in 'y'"
+    assert reason == "the original nodes are not deterministic: 'y' differs between two runs"
     assert "(Old 'y' is random)" in rewritten(noise, rows, "float[n, 4] x", random=True).sites[0].reason
 
 

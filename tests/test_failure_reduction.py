@@ -24,7 +24,7 @@ MASKED = "(float[n, 6] x, int64[n, 6] m) => (float[n, 6] y) "
 WORDS = "(string[n] x) => (bool[n] y) "
 INTEGERS = "(int64[n] x) => (int64[n] y) "
 PICKED = "(float[7, 4] t, int64[n] i) => (float[n, 4] y) "
-SPECIAL = '; a rule that means this says differs={"non_finite": "why"}'
+SPECIAL = '; if this is intended, declare it in the rule: differs={"non_finite": "why"}'
 NUMBERS = {"c": 2.5, "d": 2.6, "h": 0.5, "one": 1.0, "z": 0.0, "low": -1e4}
 ENDS = {"zero": 0, "eight": 8, "end": 1 << 62, "two": 2, "last": 1}
 WEIGHTS = {
@@ -87,8 +87,8 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
         PICKED,
         "{ g = Gather(t, i) y = Neg(g) }",
         "{ a = Abs(i) g = Gather(t, a) y = Neg(g) }",
-        "the replacement does not run where the original does: [-7,6] (i = -7, by indices, zeros elsewhere, shapes "
-        "[7, 4], [1])",
+        "the replacement fails on inputs that the original accepts: [-7,6] (i = -7, by indices, zeros elsewhere, "
+        "shapes [7, 4], [1])",
     ),
     "a mask": (
         MASKED,

@@ -210,8 +210,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.outcome is Outcome.PROVED
     assert result.layers is not None
     assert result.layers.left_out == (
-        f"The layers cannot be compared: A copy of {two} with more outputs cannot be written beside it "
-        "(Permission denied): make room for it there."
+        f"The layers cannot be compared: Cannot write a temporary copy next to {two} (Permission denied). "
+        "Make this folder writable, with free space."
     )
     with pytest.raises(ModelFileError), exposing(two, ["h"]):
         pass
@@ -286,11 +286,11 @@ def test_why_there_is_no_trace_is_reported() -> None:
     """Inputs that cannot be made, and a model that refuses them all."""
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
     assert run_inner_tensors(model, model, ["y"]).refusal == (
-        "Inputs cannot be made: input 'x' is a sequence, for which no values can be made."
+        "Inputs cannot be generated: input 'x' is a sequence, for which no values can be made."
     )
     model = body("s = Constant<value_ints = [3, 7]>() r = Reshape(x, s) y = Relu(r)")
     assert run_inner_tensors(model, model, ["r"]).refusal.startswith(
-        "The model does not run on the inputs made for it: "
+        "The model does not run on the generated inputs: "
     )
 
 

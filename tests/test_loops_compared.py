@@ -95,7 +95,7 @@ def test_a_loop_may_be_asked_to_run_less_than_never() -> None:
     one = onnx.parser.parse_model(text.replace("LAST", "y = Identity(w)"))
     last = "z = Constant<value_int = -1>() g = Less(k, z) f = Cast<to = 1>(g) y = Add(w, f)"
     other = onnx.parser.parse_model(text.replace("LAST", last))
-    assert list(surgeon.compare(one, other).differs_on) == ["counts and places that count from the end"]
+    assert list(surgeon.compare(one, other).differs_on) == ["counts and positions that count from the end"]
 
 
 LIMITED = {

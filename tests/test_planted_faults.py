@@ -38,7 +38,7 @@ def test_wrong_constant():
         return g.mul(g.ms_gelu(x), 1.0001)
 
     site = failing(parse(GELU), wrong)
-    text = r"x\[0, 7\] = .* gives y\[0, 7\] = .* instead of .* apart where .* is allowed\)$"
+    text = r"x\[0, 7\] = .* gives y\[0, 7\] = .* instead of .* off by .*, limit .*\)$"
     assert re.match(text, site.proof.reason)
     assert site.proof.worst.rewritten.max_abs > 10 * site.proof.worst.original.max_abs
 

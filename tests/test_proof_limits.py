@@ -53,8 +53,8 @@ def test_what_runs_at_size_one_alone_is_unproved():
 
     assert outcome(only_one, once) == (
         "unproved",
-        "the original nodes run where all free dims are 1, and at no other sizes tried; give sizes that they take "
-        "(--dim n=N)",
+        "of all sizes tried, the original nodes run only with every dynamic dim equal to 1. Give valid sizes: "
+        "--dim n=N",
     )
     assert outcome(only_one, once, options=CheckOptions(dims={"n": 1}))[0] == "proved"
 
@@ -205,4 +205,4 @@ def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
         patch.setattr(site_prover, "MAX_READ_BYTES", 1000)
         reported, why = outcome(model, folded)
     assert reported == "unproved"
-    assert "are more than a proof reads" in why
+    assert "are too large for a proof" in why

@@ -58,7 +58,7 @@ def test_a_model_whose_constants_crash_onnx_runtime_is_unproved():
     text = f"""(int64[n] x, float[n, 4] u) => (int64[n] y, float[n, 4] w) <int64 low = {{{LOWEST}}}, int64 one = {{-1}}>
         {{ d = Div(low, one) a = Add(x, d) y = Neg(a) b = Relu(u) w = Relu(b) }}"""
     assert proved(text, [negated, relu_once], jobs=1) == [
-        (Outcome.UNPROVED, "the original ends the process that runs it with SIGFPE"),
+        (Outcome.UNPROVED, "the original crashes its process with SIGFPE"),
         (Outcome.PROVED, ""),
     ]
 
@@ -68,7 +68,7 @@ def test_a_replacement_that_crashes_where_the_original_runs_fails():
     ((outcome, reason),) = proved("(float[n, 4] x) => (float[n, 4] y) { a = Neg(x) y = Relu(a) }", divides)
     assert (outcome, reason) == (
         Outcome.FAILED,
-        "the replacement ends the process that runs it with SIGFPE, where the original does not",
+        "the replacement crashes its process with SIGFPE, but the original does not",
     )
 
 
@@ -76,8 +76,8 @@ def test_a_replacement_that_crashes_where_the_original_runs_fails():
 def test_a_proof_that_takes_too_long_is_unproved():
     ((outcome, reason),) = proved(TWICE, relu_once, proof_time=0.001)
     assert outcome is Outcome.UNPROVED
-    assert reason.startswith("its proof took more than 0.001 s")
-    assert reason.endswith(": give smaller sizes (--dim n=2) or more time (--proof-time 0.006)")
+    assert reason.startswith("its proof was stopped after 0.001 s")
+    assert reason.endswith(". Use smaller sizes (--dim n=2) or more time (--proof-time 0.006)")
     assert proved(TWICE, relu_once) == [(Outcome.PROVED, "")]
 
 
@@ -107,7 +107,7 @@ def test_an_endless_implementation_is_cut_off_with_all_that_it_started(tmp_path,
     monkeypatch.chdir(tmp_path)
     ((outcome, reason),) = proved(TWICE, endless, custom_ops=["ops.py"], proof_time=2.0)
     assert outcome is Outcome.UNPROVED
-    assert reason.startswith("its proof took more than 12 s by the clock: give smaller sizes (--dim n=2) or more time")
+    assert reason.startswith("its proof was stopped after 12 s of wall time. Use smaller sizes (--dim n=2) or more ")
     assert ends(int((tmp_path / "pid").read_text()))
 
 
@@ -242,7 +242,7 @@ def test_a_run_that_crashes_reports_no_rank():
     proof = unranked(-1)
     assert proof.outcome is Outcome.UNPROVED
     assert proof.reason == (
-        "the rank of 'q' is unknown, and one run of the model, which would tell, ended its process with SIGFPE"
+        "the rank of 'q' is unknown, and one run of the model to find it ended its process with SIGFPE"
     )
 
 
@@ -294,23 +294,23 @@ REPLACEMENT = {"side": "the replacement", "agreed": 1}
             ("batch", "?1", "seq", "width"),
             TaskFailure("time", last_note=ORIGINAL),
             "unproved",
-            "its proof took more than 5 s, in which 17 runs agreed: give smaller sizes (--dim batch=2 --dim seq=2) or "
+            "its proof was stopped after 5 s (17 runs agreed). Use smaller sizes (--dim batch=2 --dim seq=2) or "
             "more time (--proof-time 30)",
         ),
         (
             (),
             TaskFailure("clock", last_note=REPLACEMENT),
             "unproved",
-            "its proof took more than 30 s by the clock, in which 1 run agreed: give more time (--proof-time 30)",
+            "its proof was stopped after 30 s of wall time (1 run agreed). Use more time (--proof-time 30)",
         ),
         (
             (),
             TaskFailure("crash", "SIGSEGV", REPLACEMENT),
             "unproved",
-            "the replacement ends the process that runs it with ",
+            "the replacement crashes its process with ",
         ),
-        ((), TaskFailure("end", "exit code 3"), "unproved", "its proof ends the process that runs it with exit code 3"),
-        ((), TaskResult({"outcome": "PROVED"}, []), "unproved", "the process that ran its nodes gave no proof: "),
+        ((), TaskFailure("end", "exit code 3"), "unproved", "its proof crashes its process with exit code 3"),
+        ((), TaskResult({"outcome": "PROVED"}, []), "unproved", "the worker process returned no proof: "),
     ],
 )
 def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reason):
@@ -322,9 +322,9 @@ def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reas
 def test_too_little_memory_says_how_much_there_was():
     gigabytes = f"{worker.memory_limit() / 1e9:.1f} GB"
     proof = worker_proofs._proof(case("n"), TaskFailure("memory", last_note=ORIGINAL))
-    assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
+    assert proof.reason == f"the original takes more than {gigabytes} of memory. Use smaller sizes (--dim n=2)"
     noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
     proof = worker_proofs._proof(case("n"), TaskFailure("memory", last_note=noted))
-    assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
+    assert f"of memory ('x', float32[{1 << 30}, 4], takes 17.2 GB). Use smaller sizes" in proof.reason
     proof = worker_proofs._proof(case(), TaskFailure("memory", last_note=None))
-    assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"
+    assert proof.reason == f"its proof takes more than {gigabytes} of memory. Use a machine with more memory"

@@ -174,7 +174,7 @@ def test_a_function_that_nobody_calls_is_unproved():
     text = FUNCTION.replace("local.twice(x)", "Neg(x)").replace("local.twice(z)", "Neg(z)")
     _, report = surgeon.rewrite(parse(text), relu_once)
     assert report.outcome == "unproved"
-    assert "nothing calls function local::twice" in report.doubts[0]
+    assert "no node calls function local::twice" in report.doubts[0]
 
 
 def test_both_overloads_of_a_function_are_taken_along():

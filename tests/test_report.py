@@ -344,12 +344,13 @@ def test_a_rule_that_chained_is_counted_where_it_wrote(tmp_path: Path) -> None:
 def test_a_proof_that_holds_only_in_its_context_is_reported(tmp_path: Path) -> None:
     """Proved, but not for every input: the reader is to know."""
     report = rolled_back(gelus(tmp_path), "gelu")
+    note = "equal for all values that the 3 preceding nodes can produce, but not for arbitrary inputs"
     for site in report.sites:
-        site.proof = replace(site.proof, reason="for what the 3 nodes before it make: it fails for other inputs")
+        site.proof = replace(site.proof, reason=note)
     assert "\nPROVED   2 of 2 sites; " in text_of(report)
-    assert rows(report, "note") == ["gelu (2): for what the 3 nodes before it make: it fails for other inputs"]
+    assert rows(report, "note") == [f"gelu (2): {note}"]
     text = text_of(report, verbose=True)
-    assert "proved, with a note\n  gelu at /h1/Mul and 1 more like it: for what the 3 nodes before it make: " in text
+    assert "proved, with a note\n  gelu at /h1/Mul and 1 more like it: equal for all values that the 3 " in text
 
 
 def test_no_limit_of_a_proof_is_cut(tmp_path: Path) -> None:

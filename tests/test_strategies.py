@@ -66,7 +66,7 @@ def test_a_name_names_one_strategy():
     add = strategy("twice", because="it is not added")
     add(lambda _: iter(()))
     try:
-        with pytest.raises(ValueError, match="two strategies 'twice'"):
+        with pytest.raises(ValueError, match="two strategies have the name 'twice'"):
             add(lambda _: iter(()))
     finally:
         del STRATEGIES["twice"]

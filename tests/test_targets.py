@@ -114,7 +114,7 @@ class TestOfAPackage:
         words = ["rewrite", path, out, "--rules", "smooth_gate", "--target", "acme", "--require-proof"]
         done = run(*words)
         assert done.exit_code == 1
-        assert "nothing here computes what is written but the rule's own pattern" in done.output
+        assert "only the rule's own pattern computes the replacement" in done.output
         (tmp_path / "npu.py").write_text(IMPLEMENTATION)
         done = run(*words, "--custom-ops", tmp_path / "npu.py")
         assert done.exit_code == 0, done.output

@@ -134,7 +134,7 @@ def test_an_implementation_that_raises_is_reported(tmp_path):
     assert "raised ValueError at line 7 (no)" in surgeon.compare(model(CUSTOM), plain(), custom_ops=[path]).reason
     result = surgeon.compare(plain(), model(CUSTOM), custom_ops=[path])
     assert (result.outcome.value, result.runs > 0) == ("failed", True)
-    assert "The original runs but the other model does not: The implementation of test.customop" in result.reason
+    assert "The original runs, but the other model does not: The implementation of test.customop" in result.reason
 
 
 # Stretches of a graph

@@ -77,7 +77,7 @@ def test_a_model_that_refuses_negatives_gets_none() -> None:
     result = check(model, model)
     assert result.outcome is Outcome.PROVED
     assert result.runs == 3
-    assert result.reason.startswith("A set of inputs of wide range is left out: the original refuses it (")
+    assert result.reason.startswith("One set of wide-range inputs was left out: the original rejects it (")
 
 
 NORM = """g ({io}[batch, 768] x) => ({io}[batch, 768] y) {{ {nodes} }}"""
@@ -109,7 +109,7 @@ def test_wide_values_that_the_original_does_not_stand_are_left_out() -> None:
     result = check(body(chaos.format(a=100.0, b=10.0)), body(chaos.format(a=1000.0, b=1.0)))
     assert result.outcome is Outcome.PROVED
     assert result.reason == (
-        "A set of inputs of wide range is left out: output 'y' of the original moves as far when rounding changes."
+        "One set of wide-range inputs was left out: rounding alone changes output 'y' of the original as much."
     )
 
 

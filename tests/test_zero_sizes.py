@@ -8,7 +8,7 @@ import pytest
 from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.testing import parse
 
-NOTE = "where a size is 0 ({}) the replacement does not run, and the original does"
+NOTE = "the replacement does not run if a size is 0 ({}), but the original does"
 
 # what x is, the original node, the shape to which a Reshape brings x in its place, and the sizes that the note names
 CASES = {

@@ -74,10 +74,10 @@ class CheckOptions:
     def require(self) -> None:
         """Raise UsageError for invalid options."""
         if not 0 < self.proof_time <= LONGEST:
-            raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
+            raise UsageError(f"Invalid proof time {self.proof_time:g} s. Give positive seconds, as in --proof-time 60.")
         require_run_time(self.run_time)
         if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"There cannot be {self.jobs} proofs at once; give one or more, as in --jobs 2.")
+            raise UsageError(f"Invalid number of jobs {self.jobs}. Give at least 1, as in --jobs 2.")
         if self != CheckOptions():
             self.required()
 
@@ -121,25 +121,25 @@ def require_options(
     from surgeon.shapes.constraints.input_dims import require_sizes  # not at the top: few runs ask
 
     if not _is_count(seed):
-        raise UsageError(f"The seed is {seed!r}: give a whole number of at least 0.")
+        raise UsageError(f"Invalid seed {seed!r}. Give an integer of at least 0.")
     if not isinstance(inputs, Sequence) or not all(isinstance(item, (str, Path, Mapping)) for item in inputs):
-        raise UsageError(f"inputs={inputs!r} are no inputs; give arrays by name, or .npz files or folders of them.")
+        raise UsageError(f"Invalid inputs={inputs!r}. Give arrays by name, .npz files, or folders of .npz files.")
     require_sizes(dims)
     require_tolerances(rtol, atol)
     if inputs and dims:
-        raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one of them.")
+        raise UsageError("--inputs and --dim cannot be combined, because the input data already has sizes.")
     for item in inputs:
         if not isinstance(item, Mapping) and not Path(item).exists():
-            raise UsageError(f"There are no inputs at {item}: give an .npz file or a folder of them.")
+            raise UsageError(f"No inputs found at {item}. Give an .npz file or a folder of .npz files.")
     return require_libraries(custom_ops)
 
 
 def require_check(check: str, known: Sequence[str], require_proof: bool) -> None:
     """Raise UsageError for an unknown check, and for a required proof without a check."""
     if check not in known:
-        raise UsageError(f"There is no check {check!r}; choose one of {', '.join(known)}.")
+        raise UsageError(f"Unknown check {check!r}. Choose one of {', '.join(known)}.")
     if require_proof and check == "none":
-        raise UsageError("A proof is required but the check is off; leave out check='none' or the required proof.")
+        raise UsageError("A proof is required, but check='none' turns the check off. Choose another check.")
 
 
 def _is_count(number: object) -> bool:
@@ -150,21 +150,21 @@ def _is_count(number: object) -> bool:
 def require_expected_counts(expect: Mapping[str, int]) -> None:
     """Raise UsageError where `expect` is not a mapping of rule names to counts."""
     if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
-        raise UsageError(f"expect={expect!r} says not how often rules fire: give numbers by name, as {{'gelu': 4}}.")
+        raise UsageError(f"Invalid expect={expect!r}. Give counts by rule name, as in {{'gelu': 4}}.")
 
 
 def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
     """Raise UsageError for an output path of a model in memory, or none for a model in a file."""
     if in_memory and output is not None:
-        raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
+        raise UsageError("A model in memory is returned, not written. Leave out output, or pass the path of a model.")
     if output is None and not in_memory and not dry_run:
-        raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
+        raise UsageError("No output path given. Example: output='out.onnx' (it may be the path of the input).")
 
 
 def resolve_options(given: CheckOptions | None) -> CheckOptions:
     """The given options, or the defaults.  Raises UsageError for other types."""
     if given is not None and not isinstance(given, CheckOptions):
-        raise UsageError(f"options={given!r} are no options; write options=surgeon.CheckOptions(seed=1).")
+        raise UsageError(f"Invalid options={given!r}. Example: options=surgeon.CheckOptions(seed=1)")
     return given or CheckOptions()
 
 
@@ -172,4 +172,4 @@ def resolve_output(given: "str | os.PathLike[str] | None") -> Path | None:
     """The path to write, None for none.  Raises UsageError for other types."""
     if given is None or isinstance(given, (str, os.PathLike)):
         return None if given is None else Path(given)
-    raise UsageError(f"output={given!r} is no path to write a model to; give one, as output='out.onnx'.")
+    raise UsageError(f"Invalid output={given!r}. Give a path, as in output='out.onnx'.")

@@ -93,7 +93,7 @@ def compare(
     options.require()
     engines = require_runtime(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):
-        raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
+        raise UsageError("With the runtime TensorRT, neither inner tensors nor custom ops are supported.")
     first, second = resolve_model(original), resolve_model(other)
     with traits_of_files(options.custom_ops), Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
@@ -121,7 +121,7 @@ def compare(
         result = check.check(second)
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
-        result = _noted(result, f"Compared only at {sizes}, which the other model fixes.")
+        result = _noted(result, f"Compared only at {sizes}, because the other model fixes these sizes.")
     if rtol is None and atol is None:
         result = _half_noted(result, {side: half for side, half in by_side.items() if half})
     result = replace(result, assumptions=assumption_lines(assumed), seconds=time.perf_counter() - started)
@@ -141,7 +141,7 @@ def _half_noted(result: CheckResult, halves: Mapping[str, str]) -> CheckResult:
         return result
     half, sides = max(halves.values(), key=tolerance), list(halves)
     who = "Both models compute" if sides[1:] else f"{sides[0][0].upper()}{sides[0][1:]} computes"
-    return replace(_noted(result, f"{who} in half precision: the tolerance is that of {half}."), half=half)
+    return replace(_noted(result, f"{who} in half precision, so the tolerance of {half} applies."), half=half)
 
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _names(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) 
         missing = [f"'{name}'" for name in one if name not in another]
         if missing:
             plural = len(missing) > 1
-            yield f"{what}{'s' * plural} {', '.join(missing)} {'are' if plural else 'is'} in the {where} alone"
+            yield f"{what}{'s' * plural} {', '.join(missing)} exist{'s' * (not plural)} only in the {where}"
 
 
 def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
 
 
 def _kind(value: ValueInfoProto) -> str:
-    kind = value.type.WhichOneof("value") or "of no known type"
+    kind = value.type.WhichOneof("value") or "of unknown type"
     if kind != "tensor_type":
         return "a " + kind.removesuffix("_type").replace("_", " ") if kind.endswith("_type") else kind
     return dtype_word(value.type.tensor_type.elem_type)

@@ -90,7 +90,7 @@ class Differing(NamedTuple):
     def limit(self) -> str:
         """The difference and its limit, for a small difference."""
         gap, allowed = format_beside_limit(self.error.gap, self.error.allowed)
-        return f"{gap} apart where {allowed} is allowed" if self._texts[1] > LEAST_DIGITS else ""
+        return f"off by {gap}, limit {allowed}" if self._texts[1] > LEAST_DIGITS else ""
 
     @property
     def _texts(self) -> tuple[tuple[str, str], int]:

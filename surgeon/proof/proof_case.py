@@ -243,7 +243,7 @@ class ProofCase:
     def cure(self) -> str:
         """How to let the original nodes run, as a clause; empty where no dim is dynamic."""
         dims = " ".join(f"--dim {name}=N" for name in self.free[:3])
-        return f"; give sizes that they take ({dims})" if dims else ""
+        return f". Give valid sizes: {dims}" if dims else ""
 
     def is_of_source(self, answers: Mapping[str, np.ndarray], size: Callable[[Size], int]) -> bool:
         """Whether the outputs have the shapes that the source states, as far as it states them, at these sizes.
@@ -259,7 +259,8 @@ class ProofCase:
 
     def differs_by_itself(self, name: str) -> str:
         """The message for a tensor in which two runs of the original differ."""
-        return f"two runs of the original nodes differ in {name!r}{random_among(self.models.before.graph.node)}"
+        why = f"{name!r} differs between two runs{random_among(self.models.before.graph.node)}"
+        return f"the original nodes are not deterministic: {why}"
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
         """The largest number of terms in a sum of the original nodes at these sizes, at least 1."""

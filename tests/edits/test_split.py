@@ -96,7 +96,7 @@ def test_a_cut_is_where_the_fewest_tensors_pass():
         ({"parts": 100}, "cannot be cut into 100 parts; give 2 to 8"),
         ({}, "Say where to cut"),
         ({"at": ["a"], "parts": 2}, "one of the two"),
-        ({"at": ["a"], "check": "sites"}, "no check 'sites'"),
+        ({"at": ["a"], "check": "sites"}, "Unknown check 'sites'"),
     ],
     ids=str,
 )

@@ -54,4 +54,4 @@ def test_what_is_reported_apart_at_one_stage_is_reported_at_the_end() -> None:
     assert report.outcome == "proved", report.check
     assert report.check is not None
     assert report.check.differs_on == ("inputs that hold NaN or infinity",)
-    assert "The two differ on inputs that hold NaN or infinity: output 'y' " in report.check.reason
+    assert "The models differ on inputs that hold NaN or infinity: output 'y' " in report.check.reason

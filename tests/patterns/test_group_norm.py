@@ -176,11 +176,11 @@ def test_the_outcome_says_what_onnx_runtime_computes_otherwise(shape):
     _, report = surgeon.rewrite(model, group_norm, target="onnx")
     (site,) = report.sites
     assert site.outcome == "proved"
-    assert "GroupNormalization was not run as ONNX Runtime runs it" in site.reason
+    assert "ONNX Runtime has no kernel for GroupNormalization" in site.reason
 
 
 def test_no_such_word_of_what_onnx_runtime_has_a_kernel_for():
     _, report = surgeon.rewrite(graph("y = GroupNormalization<num_groups = 3>(x, scale, bias)", **VECTORS), group_norm,
                                 target="decomposed")  # fmt: skip
     [site] = report.sites
-    assert "GroupNormalization was not run" not in site.reason
+    assert "no kernel for GroupNormalization" not in site.reason

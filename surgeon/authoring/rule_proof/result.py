@@ -12,7 +12,7 @@ from surgeon.proof.check_result import Outcome
 from surgeon.result_base import JsonRecord, ResultBase, json_of
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
-UNINFORMATIVE = "no output tells anything"  # start of the reason if all inputs were uninformative
+UNINFORMATIVE = "no run could show a difference"  # start of the reason if all inputs were uninformative
 
 
 class InstanceOutcome(enum.StrEnum):

@@ -87,4 +87,4 @@ class ErrorSummary:
             return ""
         percent = 100 * loose.limit_over_scale
         part = f"{percent:,.0f}" if percent >= 10 else f"{percent:.2g}"  # 290, not 2.9e+02
-        return f"{loose.name!r} may be off by {part} % of its largest number on all inputs, because {loose.because}"
+        return f"{loose.name!r} may be off by {part} % of its largest value on all inputs, because {loose.because}"

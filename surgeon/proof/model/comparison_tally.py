@@ -32,7 +32,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import sizes_text
 from surgeon.text import join_first
 
-BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
+BEYOND_ORIGINAL = "inputs on which the original returns NaN or infinity"
 """Name of inputs for which only the original is not finite."""
 
 
@@ -96,7 +96,7 @@ class ComparisonTally:
             if not trial.informational:
                 raise
             error = _endless_error("", "")
-            message = f"the original alone runs ({refused.message.rstrip('.')})"
+            message = f"only the original runs ({refused.message.rstrip('.')})"
             self.informational.setdefault(trial.strategy, []).append((trial, error, message))
         else:
             self.add(trial, answer)
@@ -167,7 +167,7 @@ class ComparisonTally:
         outcome, reason = failure or self._on_success()
         differences = "; ".join(f"on {words}: {why}" for words, why in self.differing().items())
         return outcome, " ".join(
-            part for part in (reason, f"The two differ {differences}." if differences else "") if part
+            part for part in (reason, f"The models differ {differences}." if differences else "") if part
         )
 
     def _failed(self) -> list[tuple[Trial, Comparison]]:
@@ -199,11 +199,11 @@ class ComparisonTally:
                 real.append((trial, comparison))
             elif moved > MAX_NOISE * error.scale + error.allowed and trial.wide:
                 chaotic[id(trial)] = trial
-                self.left_out = f"output '{error.name}' of the original moves as far when rounding changes"
+                self.left_out = f"rounding alone changes output '{error.name}' of the original as much"
             elif moved > MAX_NOISE * error.scale + error.allowed:
                 blurred = (
-                    f"Output '{error.name}' {comparison.why}, but the original's own answer moves as far "
-                    f"({moved / ROUNDING_FACTOR:.3g}) when rounding changes."
+                    f"Output '{error.name}' {comparison.why}, but rounding alone changes that of the original as much "
+                    f"({moved / ROUNDING_FACTOR:.3g})."
                 )
             else:
                 self._accept(trial, comparison, moved)
@@ -221,7 +221,8 @@ class ComparisonTally:
         used = self.used
         unstable = sorted({name for trial in used for name in trial.unstable})
         if unstable:
-            return Outcome.UNPROVED, f"Two runs of the original differ in output '{unstable[0]}'{self.hint}."
+            why = f"output '{unstable[0]}' differs between two runs{self.hint}"
+            return Outcome.UNPROVED, f"The original model is not deterministic: {why}."
         if self.trials.notes.refused:
             return Outcome.UNPROVED, self.trials.notes.refused
         worst = self.worst
@@ -231,16 +232,16 @@ class ComparisonTally:
             has_inputs=bool(used[0].feeds),
         )
         if all_are and not empty:
-            return Outcome.UNPROVED, "There is no output to compare."
+            return Outcome.UNPROVED, "The models have no output to compare."
         if all_are:
             return Outcome.UNPROVED, uninformative_message(empty, all_are=True)
         if self.trials.notes.unvisited_tables:
             names = join_first([repr(name) for name in self.trials.notes.unvisited_tables], 2)
-            why = "Tables differ, and not all of their rows were looked up"
-            return Outcome.UNPROVED, f"{why}: {names}; give inputs of your own (--inputs)."
+            why = "Tables differ, but the inputs do not reach all of their rows"
+            return Outcome.UNPROVED, f"{why}: {names}. Give real data with --inputs."
         notes = [uninformative_message(empty, all_are=False)] if empty else []
         if self.left_out:
-            notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
+            notes.append(f"One set of wide-range inputs was left out: {self.left_out}.")
         return Outcome.PROVED, " ".join(notes)
 
 

@@ -117,7 +117,7 @@ def _copy(model: Path, pieces: Sequence[Piece], *, movable: bool) -> Iterator[Pa
                 why = error.strerror or str(error)
         else:
             raise ModelFileError(
-                f"A copy of {model} with more outputs cannot be written beside it ({why}): make room for it there."
+                f"Cannot write a temporary copy next to {model} ({why}). Make this folder writable, with free space."
             )
         yield file.temporary
 

@@ -40,6 +40,4 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
 
 def _casts_to(node: NodeProto, dtype: int) -> bool:
     """Whether a node casts to a dtype."""
-    return node_traits(node).dtype.is_cast and any(
-        item.name == "to" and item.i == dtype for item in node.attribute
-    )
+    return node_traits(node).dtype.is_cast and any(item.name == "to" and item.i == dtype for item in node.attribute)

@@ -16,7 +16,7 @@ from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
-HIDDEN = "rows that a mask hides whole"
+HIDDEN = "fully masked rows"
 """Name of such rows."""
 _NEARLY = 1e-4  # relative change by rounding where another key changes
 Feeds = Mapping[str, np.ndarray]

@@ -65,7 +65,7 @@ def run_inner_tensors(
         found = _attempt(model, custom_ops, sets, names=names, inner=loading, limit=limit_bytes)
         return replace(found, refusal=refusal)
     except InputsUnknown as unknown:
-        return InnerValues(refusal=f"Inputs cannot be made: {unknown.reason}.")
+        return InnerValues(refusal=f"Inputs cannot be generated: {unknown.reason}.")
     except ModelFileError as error:
         return InnerValues(refusal=str(error))
 
@@ -89,7 +89,7 @@ def _attempt(
             try:
                 return _run(session, feeds, names=names, inner=inner, limit=limit)
             except SessionError as refused:
-                refusal = refusal or f"The model does not run on the inputs made for it: {refused.message}"
+                refusal = refusal or f"The model does not run on the generated inputs: {refused.message}"
     return InnerValues(refusal=refusal)
 
 

@@ -83,7 +83,7 @@ def loading(
         return LoadAnswer(note="" if refused.lacks in tolerated and "kernel" in tolerated else note)
     if refused.lacks in tolerated:
         return LoadAnswer()
-    return LoadAnswer(f"ONNX Runtime loads the original but not the result, {why}")
+    return LoadAnswer(f"ONNX Runtime loads the original but not the result: {why}")
 
 
 def refusal(
@@ -113,7 +113,7 @@ def refusal(
 
                     note(fact)
                 return None
-            return SessionError("It runs in pieces, with implementations in Python.", is_unsupported=True)
+            return SessionError("The model runs in parts, with implementations in Python.", is_unsupported=True)
     except SessionError as refused:
         return None if refused.hit_limit else refused
 

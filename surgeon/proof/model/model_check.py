@@ -115,12 +115,12 @@ class ModelCheck:
                 if complaint:
                     return Outcome.FAILED, complaint
                 for trial in self._trials.runs:
-                    where = f" on the inputs of {trial.source}" if trial.source else ""
+                    where = f" on the inputs from {trial.source}" if trial.source else ""
                     tally.run_trial(trial, session, trial.feeds)
         except SessionError as refused:
             if refused.is_unsupported:
-                return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.message}"
-            return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.message}"
+                return Outcome.UNPROVED, f"No runtime here runs {self._other}: {refused.message}"
+            return Outcome.FAILED, f"The original runs{where}, but {self._other} does not: {refused.message}"
         return None
 
     def _interface(self, session: ModelSession) -> str | None:
@@ -129,14 +129,14 @@ class ModelCheck:
         wanted, feeds = required_inputs(self._skeleton.graph), self._trials.runs[0].feeds
         for name in feeds:
             if name not in session.inputs and name in wanted:
-                return f"{other} has lost the input '{name}'."
+                return f"{other} does not have the input '{name}' of the original."
         for name in session.inputs:
             if name not in feeds:
-                return f"{other} wants an input '{name}' that the original has not."
+                return f"{other} has an input '{name}', which the original does not have."
         outputs = tuple(value.name for value in self._skeleton.graph.output)
         same = outputs == session.outputs if self._ordered else sorted(outputs) == sorted(session.outputs)
         if not same:
-            return f"{other}'s outputs are {list(session.outputs)} where the original's are {list(outputs)}."
+            return f"{other} has the outputs {list(session.outputs)}, but the original has {list(outputs)}."
         return None
 
     def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> LayerComparison:

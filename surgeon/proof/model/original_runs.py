@@ -68,7 +68,7 @@ class OriginalRuns:
         try:
             self._plan = InputGenerator(skeleton)
         except InputsUnknown as unknown:
-            self._stop(f"Inputs cannot be made: {unknown.reason}.")
+            self._stop(f"Inputs cannot be generated: {unknown.reason}.")
         else:
             check_dim_names(self._plan.free, dims)
 
@@ -92,12 +92,12 @@ class OriginalRuns:
                 else:
                     self._generate(session, self._plan, pair, theirs)
         except InputsUnknown as unknown:
-            self._stop(f"Inputs cannot be made: {unknown.reason}.")
+            self._stop(f"Inputs cannot be generated: {unknown.reason}.")
         except SessionError as refused:
             self._stop(f"ONNX Runtime does not load the original: {refused.message}")
         notes = self.notes
         if not self.runs and not notes.unavailable_because:
-            why = f"The original does not run on the inputs made for it: {notes.refusal}"
+            why = f"The original does not run on the generated inputs: {notes.refusal}"
             notes.unavailable_because = notes.refused or why
 
     def _pair(
@@ -171,7 +171,7 @@ class OriginalRuns:
                 again = session.run(given.arrays) if work < MUCH else outputs
             except SessionError as refused:
                 self.notes.refused = (
-                    self.notes.refused or f"The original does not run on the inputs of {given}: {refused.message}"
+                    self.notes.refused or f"The original does not run on the inputs from {given}: {refused.message}"
                 )
                 continue
             work = max(work, cost.of(given.arrays))

@@ -36,7 +36,7 @@ class Trial:
     def description(self) -> str:
         """The kind of the inputs, for a message."""
         kind = f"{self.strategy} inputs" if self.strategy == USUAL else self.strategy
-        return f"the inputs of {self.source}" if self.source else kind
+        return f"the inputs from {self.source}" if self.source else kind
 
 
 @dataclass(slots=True)

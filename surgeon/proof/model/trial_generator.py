@@ -97,13 +97,13 @@ class TrialGenerator:
         except SessionError as refused:
             self._notes.refusal = self._notes.refusal or refused.message
             if is_excluding:
-                self._excluded = f"the original refuses it ({refused.message.rstrip('.')})"
+                self._excluded = f"the original rejects it ({refused.message.rstrip('.')})"
             return None
         unstable, informs = non_repeating_outputs(outputs, again), False
         if self._accepted is not None:
             unstable, informs = sorted({*unstable, *self._accepted.unstable}), STRATEGIES[case.strategy].informs
             if is_wide and not has_informative_outputs(outputs, self._accepted.outputs):
-                self._excluded = "the original answers it with NaN or infinity" if is_excluding else self._excluded
+                self._excluded = "the original returns NaN or infinity" if is_excluding else self._excluded
                 return None
             if not informs and all_nan(outputs):
                 return None

@@ -124,7 +124,7 @@ class RegionSlice:
                 self.substitutes[name] = self._fresh(name)
                 self.constants[self.substitutes[name]] = encode(array)
             elif not self._repeat(scope, name):
-                raise CannotSlice(f"{name!r}, which is read now, is computed from what is taken out")
+                raise CannotSlice(f"the replacement reads {name!r}, which depends on removed nodes")
 
     def _repeat(self, scope: Scope, name: str) -> bool:
         """Give the replacement a tensor by nodes of the source; whether they all lie in one scope."""
@@ -287,10 +287,10 @@ class RegionSlice:
     def _include(self, boundary: BoundaryInput) -> list[tuple[Scope, str]]:
         found = self.origin.producer(boundary.scope, boundary.tensor)
         if found is None:
-            raise CannotSlice(f"nothing makes {boundary.tensor!r}")
+            raise CannotSlice(f"no node produces {boundary.tensor!r}")
         home, node = found
         if node in self._inside:
-            raise CannotSlice(f"{boundary.tensor!r}, which it reads, comes from the rewritten nodes themselves")
+            raise CannotSlice(f"its input {boundary.tensor!r} is computed by the rewritten nodes")
         self._reached.add(node)
         for name in node.outputs:
             if name:
@@ -349,7 +349,7 @@ class RegionSlice:
         if home.defining_scope(name) is None:
             tensor = scope.initializers.get(name)  # created for the replacement
             if tensor is None:
-                raise CannotSlice(f"{name!r}, which it reads, is no tensor of the source")
+                raise CannotSlice(f"it reads {name!r}, which the original model does not have")
             self.constants[self._names[key]] = tensor
             self.has_baked_weights = self.has_baked_weights or math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS
             return True

@@ -52,7 +52,7 @@ def region_models(cut: RegionSlice) -> RegionModels:
             source = new if new in made else cut.substitutes.get(new) or cut.name(cut.region.scope, new)
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
-            raise CannotSlice(f"nothing makes {old!r} any more")
+            raise CannotSlice(f"no node produces {old!r} after the rewrite")
     if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read an output of the replacement
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
@@ -69,7 +69,7 @@ def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
     try:
         return [listed[place] for place in TopologicalSorter(needs).static_order()]
     except CycleError:
-        raise CannotSlice("its nodes wait for one another") from None
+        raise CannotSlice("its nodes form a cycle") from None
 
 
 def _input(boundary: BoundaryInput, dims: dict[Size, str]) -> onnx.ValueInfoProto:

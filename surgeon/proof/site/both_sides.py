@@ -57,7 +57,7 @@ class InputFacts(NamedTuple):
     def hint(self) -> str:
         """How to declare a difference that right rules have there too: the end of a sentence."""
         is_hinted = self.kind in ("non_finite", "extreme")
-        return f'; a rule that means this says differs={{"{self.kind}": "why"}}' if is_hinted else ""
+        return f'; if this is intended, declare it in the rule: differs={{"{self.kind}": "why"}}' if is_hinted else ""
 
 
 class FailingCase(NamedTuple):
@@ -144,7 +144,7 @@ class BothSides:
         try:
             first = stack.enter_context(self._oracle(sides.before, self.case.bodies_before))
         except SessionError as error:
-            why = f"nothing here runs the original nodes: {error.message.rstrip('.')}"
+            why = f"the original nodes cannot run: {error.message.rstrip('.')}"
             raise Decided(Outcome.UNPROVED, why) from error
         self._noted(REPLACEMENT, None)
         try:
@@ -152,7 +152,7 @@ class BothSides:
         except SessionError as error:
             message = error.message.rstrip(".")
             if error.is_unsupported:
-                raise Decided(Outcome.UNPROVED, f"nothing here runs the replacement: {message}") from error
+                raise Decided(Outcome.UNPROVED, f"the replacement cannot run: {message}") from error
             raise Decided(Outcome.FAILED, f"the replacement does not load: {message}") from error
 
     def _oracle(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
@@ -250,13 +250,13 @@ class BothSides:
         """Why it is a failure that the replacement does not run; None where kernels may differ in that."""
         if error.is_unsupported:
             why = error_message(error, self.case, self.case.models.after, at)
-            raise Decided(Outcome.UNPROVED, f"nothing here runs the replacement: {why}") from error
+            raise Decided(Outcome.UNPROVED, f"the replacement cannot run: {why}") from error
         is_odd, fits = self._is_odd(error, at), self.case.is_of_source(original, at.size)
         if is_odd and fits:
             self._findings.unsupported_empty = self._findings.unsupported_empty or at.description or "0"
         if is_odd or not fits:
             return None  # some kernels reject inconsistent sizes and empty tensors, others do not
-        return f"the replacement does not run where the original does: {error.message.rstrip('.')}"
+        return f"the replacement fails on inputs that the original accepts: {error.message.rstrip('.')}"
 
     def _is_odd(self, error: SessionError, at: DimAssignment) -> bool:
         """Whether a kernel may reject the run because a tensor is empty."""
@@ -270,7 +270,7 @@ class BothSides:
         exact, terms = cache(partial(self._exact, feeds, at)), self.case.longest_sum(at.size)
         for name, answer in original.items():
             if name not in rewritten:
-                return f"{name!r} is not there: a sequence stands for a tensor, or a tensor for a sequence", None
+                return f"{name!r} is a tensor on one side and a sequence on the other", None
             if at.is_empty and not answer.size and not rewritten[name].size:
                 continue  # kernels differ in the shape of an empty tensor
             error = self._judge.judge(

@@ -45,7 +45,7 @@ def largest_tensor(case: ProofCase, side: ModelProto, assignment: DimAssignment)
     if not found:
         return None
     size, kind, name = max(found, key=lambda one: one[0])
-    return f"{name!r}, {kind}, has {size / 1e9:.3g} GB"
+    return f"{name!r}, {kind}, takes {size / 1e9:.3g} GB"
 
 
 def dims_to_json(assignment: DimAssignment | None) -> dict[str, Any] | None:

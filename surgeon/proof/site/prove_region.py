@@ -81,7 +81,7 @@ def _by_itself(case: ProofCase) -> str:
     """Why agreement proves little where the rule's own pattern computed both sides."""
     sides, custom_ops = case.models, case.options.custom_ops
     help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (sides.after, sides.before))), "")
-    return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
+    return f"only the rule's own pattern computes the replacement, so the order of inputs is not checked{help_}"
 
 
 def _unlike_bodies(case: ProofCase) -> str | None:
@@ -89,7 +89,7 @@ def _unlike_bodies(case: ProofCase) -> str | None:
     # quirks.IMPRECISE_GROUP_NORM
     written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(case.models.after))
     coarse = [(op, IMPRECISE_BODIES[domain, op]) for domain, op in written if (domain, op) in IMPRECISE_BODIES]
-    notes = [f"{op} was not run as ONNX Runtime runs it, which has no kernel: {body}" for op, body in coarse]
+    notes = [f"ONNX Runtime has no kernel for {op} and computes it in another way: {body}" for op, body in coarse]
     return "; ".join(notes) or None
 
 
@@ -131,8 +131,8 @@ def _made_smaller(case: ProofCase, narrow: ProofCase) -> str:
     pairs = zip(case.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
-    reduced = ", ".join(f"{one:,} as {now}" for one, now in sorted(sizes.items()) if one != now)
-    return f"run at smaller sizes alone, {reduced}, as its own take too long (--proof-time)"
+    reduced = ", ".join(f"{now} instead of {one:,}" for one, now in sorted(sizes.items()) if one != now)
+    return f"checked only at smaller sizes ({reduced}), because the full size takes too long (--proof-time)"
 
 
 def _run(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:

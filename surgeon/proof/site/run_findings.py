@@ -48,16 +48,16 @@ class RunFindings:
     def agreement(self, case: ProofCase) -> tuple[Outcome, str]:
         """The outcome if no run failed: unproved if the runs were not informative."""
         if not self.runs and not self.refusal:
-            why = "its inputs are too large to make, or one of their dims is 0 whatever the others are"
+            why = "its inputs are too large to generate, or one of their dims is always 0"
             return Outcome.UNPROVED, why
         if not self.runs:
-            why = f"the original nodes run on no input made for them: {self.refusal}"
+            why = f"the original nodes reject all generated inputs ({self.refusal.rstrip('.')})"
             return Outcome.UNPROVED, f"{why}{case.cure}"
         if not self.is_informative:
-            why = "the original nodes run where all free dims are 1, and at no other sizes tried"
+            why = "of all sizes tried, the original nodes run only with every dynamic dim equal to 1"
             return Outcome.UNPROVED, f"{why}{case.cure}"
         if case.inputs and not self.summary.is_informative:
-            why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
+            why = "no run could show a difference: every output was empty, NaN or dominated by rounding"
             return Outcome.UNPROVED, why
         if doubt := unmatched(case.models.before) or self.summary.unproved_reason():
             return Outcome.UNPROVED, doubt
@@ -73,7 +73,7 @@ def _scope_note(intended: Collection[str], empty: str) -> str:
     """
     kinds = " and ".join(sorted(intended))
     notes = (
-        f"for all inputs but {kinds}, where the rule differs on purpose" if kinds else "",
-        f"where a size is 0 ({empty}) the replacement does not run, and the original does" if empty else "",
+        f"equal for all inputs except {kinds} ones, where the rule differs on purpose" if kinds else "",
+        f"the replacement does not run if a size is 0 ({empty}), but the original does" if empty else "",
     )
     return "; ".join(filter(None, notes))

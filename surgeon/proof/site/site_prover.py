@@ -29,7 +29,7 @@ DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may be right
 MAX_READ_BYTES, MAX_READ_BYTES_IN_ALL = 1 << 26, 1 << 30  # bytes of weights to read, for one region and for all
 MAX_CONTEXTS = 256  # of one region: calls of a function, and equal regions that fail, before the rest count as failed
 
-_IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
+_IN_CONTEXT = "equal for all values that the {} preceding nodes can produce, but not for arbitrary inputs"
 
 
 class SiteProver:
@@ -107,10 +107,10 @@ class SiteProver:
 
     def _of(self, region: Region, ways: Sequence[tuple[Signature, ShapeInference]]) -> SiteProof:
         if not ways:
-            return SiteProof(Outcome.UNPROVED, f"nothing calls {region.scope.label}, in which it lies")
+            return SiteProof(Outcome.UNPROVED, f"no node calls {region.scope.label}, which contains it")
         distinct = dict(ways)
         if len(distinct) > MAX_CONTEXTS:  # too many to prove
-            why = f"{region.scope.label} is called in {len(distinct):,} ways, which is more than {MAX_CONTEXTS}"
+            why = f"{region.scope.label} is called in {len(distinct):,} different ways, more than {MAX_CONTEXTS}"
             return SiteProof(Outcome.UNPROVED, why)
         proofs: list[SiteProof] = []
         for signature, shapes in distinct.items():
@@ -122,7 +122,7 @@ class SiteProver:
                 self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
-                    proof, reason=f"{proof.reason}; {MAX_CONTEXTS} like it failed behind their own nodes too"
+                    proof, reason=f"{proof.reason}; {MAX_CONTEXTS} equal sites fail after their own nodes too"
                 )
             proofs.append(proof)
         return weakest_proof(proofs)
@@ -201,7 +201,7 @@ class SiteProver:
     def _prepared(self, cut: RegionSlice) -> ProofCase | SiteProof:
         """The proof case of a slice, or its proof where nothing has to run."""
         if not cut.region.outputs:
-            return SiteProof(Outcome.PROVED, "nothing reads what was taken out")
+            return SiteProof(Outcome.PROVED, "no node reads the removed outputs")
         try:
             return build_proof_case(cut, self._options, self._bodies)
         except CannotSlice as error:
@@ -245,7 +245,7 @@ class SiteProver:
         made_up = RegionSlice(region, self._origin, shapes)
         if not is_whole and not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
-            why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
+            why = f"it fails with generated weights, and the real ones ({megabytes}) are too large for a proof"
             is_open = made_up.has_baked_weights or failed.depends_on_weights
             return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:

@@ -84,7 +84,7 @@ class TargetReplacement:
     def run(self, feeds: Feeds) -> dict[str, np.ndarray]:
         """Run once, on the target if it takes these inputs.  Raises SessionError where nothing does."""
         if self._session is None or self._left <= 0:
-            oracle = self._other(f"{self._runtime.title} had no time left")
+            oracle = self._other(f"the time for {self._runtime.title} ran out")
             if oracle is not None:
                 return oracle.run(feeds)
         assert self._session is not None  # or there is an oracle

@@ -29,13 +29,13 @@ from surgeon.runtime.processes.worker import (
 )
 
 MODULE = "surgeon.proof.site.proof_tasks"
-LESS_MEMORY = "use a machine with more"
+MORE_MEMORY = "Use a machine with more memory"
 MORE = 6  # factor on the time limit: proposed after a timeout, and granted to a run of the whole model
 MAX_MODEL_BYTES = (1 << 31) - 1  # bytes of a model that protobuf writes
 _TRACE_WITHOUT = {
     "time": "took too long",
     "clock": "took too long",
-    "memory": "takes more memory than there is",
+    "memory": "takes more memory than available",
 }
 
 
@@ -131,7 +131,7 @@ def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
             return from_json_value(TracedShapes, result.value)
     why = _TRACE_WITHOUT.get(result.cause) if isinstance(result, TaskFailure) else None
     how = f" with {result.detail}" if isinstance(result, TaskFailure) and result.detail else ""
-    return TracedShapes({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
+    return TracedShapes({}, f"One run of the model to find it {why or f'ended its process{how}'}.")
 
 
 def _proof(case: ProofCase, result: TaskOutcome) -> SiteProof:
@@ -140,7 +140,7 @@ def _proof(case: ProofCase, result: TaskOutcome) -> SiteProof:
     try:
         return from_json_value(SiteProof, result.value)
     except ValueError as error:
-        return SiteProof(Outcome.UNPROVED, f"the process that ran its nodes gave no proof: {error}")
+        return SiteProof(Outcome.UNPROVED, f"the worker process returned no proof: {error}")
 
 
 def _without_answer(case: ProofCase, failure: TaskFailure) -> SiteProof:
@@ -153,21 +153,21 @@ def _without_answer(case: ProofCase, failure: TaskFailure) -> SiteProof:
     if failure.cause == "memory":
         largest = _largest(case, noted)
         why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({largest})' if largest else ''}"
-        cures = [f"give {cure}" for cure in _smaller(case)] or [LESS_MEMORY]
-        return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
-    why = f"{side} ends the process that runs it{f' with {failure.detail}' if failure.detail else ''}"
+        cures = [f"Use {cure}" for cure in _smaller(case)] or [MORE_MEMORY]
+        return SiteProof(Outcome.UNPROVED, f"{why}. {cures[0]}")
+    why = f"{side} crashes its process{f' with {failure.detail}' if failure.detail else ''}"
     if side == REPLACEMENT and failure.detail in CPU_FAULT_SIGNALS:
-        return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
+        return SiteProof(Outcome.FAILED, f"{why}, but the original does not")
     return SiteProof(Outcome.UNPROVED, why)
 
 
 def _too_long(case: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
     """How far the proof came in its time, and what to do."""
     seconds, agreed = case.options.proof_time, noted.get("agreed")
-    took = f"{seconds:g} s" if failure.cause == "time" else f"{wall_clock_limit(seconds):g} s by the clock"
-    until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
+    took = f"{seconds:g} s" if failure.cause == "time" else f"{wall_clock_limit(seconds):g} s of wall time"
+    until = f" ({agreed} run{'s' * (agreed != 1)} agreed)" if isinstance(agreed, int) and agreed else ""
     cures = [*_smaller(case), f"more time (--proof-time {seconds * MORE:g})"]
-    return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
+    return f"its proof was stopped after {took}{until}. Use {' or '.join(cures)}"
 
 
 def _largest(case: ProofCase, noted: dict[str, Any]) -> str | None:

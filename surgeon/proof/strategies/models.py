@@ -175,7 +175,7 @@ def backwards(region: ModelRegion) -> Iterator[InputCase]:
 
 
 @strategy(
-    "counts and places that count from the end",
+    "counts and positions that count from the end",
     models=True,
     informs=True,
     because="a negative start, step or count means something else",
@@ -186,7 +186,7 @@ def negative_counts(region: ModelRegion) -> Iterator[InputCase]:
 
 
 @strategy(
-    "integers that half of their bits do not hold",
+    "integers that do not fit in half of their bits",
     models=True,
     informs=True,
     because="an integer is cut to half of its bits, or goes through a float",

@@ -77,7 +77,7 @@ def strategy(
 
     def add(propose: Callable[[Any], Cases]) -> Callable[[Any], Cases]:
         if name in STRATEGIES:
-            raise ValueError(f"there are two strategies {name!r}")
+            raise ValueError(f"two strategies have the name {name!r}")
         STRATEGIES[name] = Strategy(name, because, propose, for_members=for_members, models=models, informs=informs)
         return propose
 

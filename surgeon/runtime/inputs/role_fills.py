@@ -488,7 +488,7 @@ CALM = Fill("calm", _calm)
 SAMPLED = Fill("usual", _sampled)
 """For the few sets of inputs that no strategy makes: each draws the values of conditions and the side of padding."""
 NOT_NEGATIVE = Fill("usual integers of one sign", _not_negative)
-BEYOND_HALF = Fill("integers that half of their bits do not hold", _beyond_half)
+BEYOND_HALF = Fill("integers that do not fit in half of their bits", _beyond_half)
 ANY_NON_ZERO_MASK = mask("holes", any_number=True)
 TRAILING_MASK = Fill("mask with trailing ones", lambda blank: _leading(blank, is_trailing=True))
 BETWEEN = Fill("indices between the ends", _between)
