@@ -11,15 +11,15 @@ SurgeonError               exit code 2 at the command line
 ├── ExpectationUnmet       exit code 3: a rule fired more or less often than expected
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 
-Some errors are defined beside the code that raises them, and never reach a user: each is caught and reported as an
-outcome.  Of the tree are CannotSlice (`proof.region`: a region that cannot be run), InputsUnknown (`runtime.inputs`: no
-inputs fit it), SessionError (`runtime.sessions`: a model that does not load or run) and SizeError (`shapes.algebra`: a
-size without a number).  MatchDeclined (`pipeline.acceptance`) and CannotInstantiate (`authoring.rule_proof`) are not
-errors: they say that a match, or a generated case, is skipped.
+Modules define further subclasses for outcomes that never reach a user: CannotSlice, InputsUnknown, SessionError and
+SizeError.  MatchDeclined and CannotInstantiate are not errors: they say that a match or a generated case is skipped.
 """
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
+
+BEFORE_REMEDY = [re.compile(mark) for mark in (r"(?<=[.?!]) (?=[A-Z])", r"; (?=[^;]*$)", r": (?=\S+ [^:]*$)")]
 
 
 class SurgeonError(Exception):
@@ -39,19 +39,19 @@ class SurgeonError(Exception):
 
     @property
     def what(self) -> str:
-        """What is wrong: the message without `next`."""
+        """The problem: the message without `next`."""
         return self._parts()[0]
 
     @property
     def next(self) -> str:
-        """What to do: what stands behind the last semicolon of the message or, without one, its last colon."""
+        """The remedy: the sentences after the first or, in one sentence, the part after its last semicolon or colon."""
         return self._parts()[1]
 
     def _parts(self) -> tuple[str, str]:
-        sentence = str(self)
-        marks = ("; ", ": ") if self.exit_code == SurgeonError.exit_code else ()  # a failed check asks for nothing
-        mark = next((mark for mark in marks if mark in sentence), None)
-        return sentence.rpartition(mark)[::2] if mark is not None else (sentence, "")
+        text = str(self)
+        marks = BEFORE_REMEDY if self.exit_code == SurgeonError.exit_code else ()  # a failed check has no remedy
+        found = next(filter(None, (mark.search(text) for mark in marks)), None)
+        return (text[: found.start()], text[found.end() :]) if found else (text, "")
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the message without the frames, which %tb still has."""

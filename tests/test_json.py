@@ -14,6 +14,7 @@ import pytest
 from surgeon.cli.app import main
 from surgeon.display.registry import BUILDERS, HOMES
 from surgeon.display.viewer.server import ViewerServer
+from surgeon.errors import SurgeonError
 from tests.command_line import ROOT, gelus, rule_file, run, strict_json
 
 RULES = "rewrite in.onnx out.onnx --rules"
@@ -203,3 +204,18 @@ def test_the_text_of_json_has_a_line_for_each_site() -> None:
     run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu", "--report", "report.json")
     lines = Path("report.json").read_text(encoding="utf-8").splitlines()
     assert sum('"root": ' in line for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ("No rule named 'gleu'. Did you mean 'gelu'? For a file, give its path: ./gleu.py",
+         ("No rule named 'gleu'.", "Did you mean 'gelu'? For a file, give its path: ./gleu.py")),
+        ("File not found: nope.onnx", ("File not found: nope.onnx", "")),
+        ("v1.2.Beta of a.onnx has a cycle; remove it", ("v1.2.Beta of a.onnx has a cycle", "remove it")),
+        ("A short sentence", ("A short sentence", "")),
+    ],
+)  # fmt: skip
+def test_the_remedy_is_what_follows_the_first_sentence(message: str, parts: tuple[str, str]) -> None:
+    error = SurgeonError(message)
+    assert (error.what, error.next) == parts
