@@ -9,22 +9,28 @@ from tests.command_line import ROOT, one_sentence, result_in, run, save
 
 PLACEHOLDER = "a = mylibrary.addandround_op(x) b = mylibrary.addandround_op(a) y = Relu(b)"
 IMPORTS = ', "mylibrary" : 1'
+ONE_PROBLEM = "BLOCKED  ONNX Runtime cannot run this model: 1 problem; details: -v"
 IMPLEMENTATION = "import surgeon\n\n@surgeon.implements('mylibrary::addandround_op')\ndef op(x):\n    return x\n"
 
 
 def test_a_model_that_runs_ends_with_0(tmp_path):
-    result = run("check", save(tmp_path, "y = Relu(x)"))
+    path = save(tmp_path, "y = Relu(x)")
+    result = run("check", path)
     assert result.exit_code == 0
-    assert result.stdout == "ONNX Runtime has all that this model needs, as far as can be told.\n"
+    assert result.stdout.splitlines() == [
+        f"{path.name}  1 node, for ONNX Runtime",
+        "OK       no problems found for ONNX Runtime",
+    ]
 
 
 def test_what_cannot_run_is_reported_and_ends_with_1(tmp_path):
     result = run("check", save(tmp_path, PLACEHOLDER, imports=IMPORTS))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("mylibrary::addandround_op x2: ONNX Runtime has no op of this name")
-    assert lines[1] == "  at: /a/addandround_op, /b/addandround_op"
-    assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+    assert lines[0] == "in.onnx  3 nodes, for ONNX Runtime"
+    nodes = "2 nodes: /a/addandround_op, /b/addandround_op"
+    assert lines[1].startswith(f"stops    mylibrary::addandround_op ({nodes}): ONNX Runtime does not have this op")
+    assert lines[-1] == ONE_PROBLEM
 
 
 def test_a_model_of_torch_is_reported_with_the_missing_link(tmp_path):
@@ -32,8 +38,8 @@ def test_a_model_of_torch_is_reported_with_the_missing_link(tmp_path):
     model = onnx.load(path)
     model.producer_name = "pytorch"
     onnx.save(model, path)
-    lines = run("check", path).stdout.splitlines()
-    assert lines[1] == "  link: torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
+    lines = run("check", path, "-v").stdout.splitlines()
+    assert lines[2] == "    link: torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
 
 
 def stack(tmp_path, count=360, dtype=1):
@@ -73,10 +79,13 @@ def without_import(model):
 
 
 CAUSES = {
-    "weights are lost": (lost, "ai.onnx::Add x360: tensors are read that nothing makes"),
-    "nodes are there twice": (twice, "names are made twice (x360)"),
-    "attributes that nobody knows": (renamed, "ai.onnx::Add x360: Add has no attribute '…' at version 14; remove it"),
-    "dims disagree with the data": (too_long, "tensors hold other numbers of elements than their shapes say (x360)"),
+    "weights are lost": (lost, "ai.onnx::Add (360 nodes: add0 ('w0'), add1 ('w1') and 358 more): tensors are read"),
+    "nodes are there twice": (twice, "names are made twice (360: "),
+    "attributes that nobody knows": (
+        renamed,
+        "ai.onnx::Add (360 nodes: add0 ('fused_0'), add1 ('fused_1') and 358 more): Add has no attribute '…' at",
+    ),
+    "dims disagree with the data": (too_long, "tensors hold other numbers of elements than their shapes say (360: "),
     "an import is missing": (without_import, "the model uses ops of ai.onnx and imports no version of it"),
 }
 
@@ -91,8 +100,8 @@ def test_one_cause_is_reported_once_however_many_tensors_it_touches(tmp_path, ca
     result = run("check", path)
     lines = result.stdout.splitlines()
     assert result.exit_code == 1
-    assert lines[0] == reported
-    assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+    assert lines[1].startswith(f"stops    {reported}")
+    assert lines[-1] == ONE_PROBLEM
     assert len(lines) <= 4
     count = result_in(run("check", path, "--json").stdout)["findings"][0]["count"]
     assert count == (1 if harm is without_import else 360)
@@ -102,8 +111,8 @@ def test_one_tensor_that_holds_too_little_is_reported_with_its_numbers(tmp_path)
     model, path = stack(tmp_path, 2)
     model.graph.initializer[0].dims[0] = 5
     path.write_bytes(model.SerializeToString())
-    first = run("check", path).stdout.splitlines()[0]
-    assert first.startswith("the tensor 'w0' has the shape [5], and ")
+    first = run("check", path).stdout.splitlines()[1]
+    assert first.startswith("stops    the tensor 'w0' has the shape [5], and ")
     assert "4" in first
 
 
@@ -113,9 +122,9 @@ def test_ops_that_lack_a_kernel_for_the_same_reason_are_reported_together(tmp_pa
     result = run("check", save(tmp_path, body, opset=22, ir_version=10, constants=""))
     lines = result.stdout.splitlines()
     reason = "ONNX Runtime has no kernel for it on CPU in bfloat16"
-    assert lines[0] == f"ai.onnx::Round, ai.onnx::Erf, ai.onnx::Sin: {reason}"
-    assert lines[1] == "  at: /e/Round, /f/Erf, /g/Sin"
-    assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
+    nodes = "3 nodes: /e/Round, /f/Erf and 1 more"
+    assert lines[1] == f"stops    ai.onnx::Round, ai.onnx::Erf, ai.onnx::Sin ({nodes}): {reason}"
+    assert lines[-1] == ONE_PROBLEM
 
 
 def test_a_domain_of_onnx_runtime_that_is_not_imported_stops_nothing_there(tmp_path):
@@ -129,8 +138,7 @@ def test_many_nodes_are_counted(tmp_path):
     names = ["x", *(f"h{place}" for place in range(7)), "y"]
     body = " ".join(f"{b} = mylibrary.op({a})" for a, b in pairwise(names))
     result = run("check", save(tmp_path, body, imports=IMPORTS))
-    assert "mylibrary::op x8:" in result.stdout
-    assert "/h4/op and 3 more" in result.stdout
+    assert "mylibrary::op (8 nodes: /h0/op, /h1/op and 6 more):" in result.stdout
 
 
 def test_the_findings_as_json(tmp_path):

@@ -131,7 +131,7 @@ CASES = [
             f"rewrite IN OUT --rules onnx --target {target}",
             f"surgeon check OUT --target {checked}",
             fill={"OUT": "@/first.onnx"},
-            says=f"com.microsoft::{op}: ",
+            says=f"stops    com.microsoft::{op} (",
         )
         for target, checked, op, body in (
             ("onnx", "onnx", "Attention", ATTENTION),
@@ -258,7 +258,7 @@ CASES = [
         at(17, "(float[2, 4] x) => (float[2, 4] y) { y = trt.plugins.ThricePlugin(x) }", trt_plugins=1),
         TRT,
         "surgeon check IN --target tensorrt --custom-ops plugins.toml",
-        says="TensorRT has all that this model needs",
+        says="no problems found for TensorRT",
         files={"plugins.toml": '[ThricePlugin]\ninputs = { x = "float32" }\noutputs = { y = "x" }\n'},
     ),
     Case(
@@ -267,6 +267,12 @@ CASES = [
         TRT,
         "surgeon rewrite ORIGINAL OUT --rules tensorrt --target tensorrt",
         original=at(17, "(float[2, 4] x) => (float[2, 4] y) { s = Sigmoid(x) y = Mul(x, s) }"),
+    ),
+    Case(
+        "surgeon.targets.tensorrt.documented_support.STANDARD",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.QuickGelu(x) }", com_microsoft=1),
+        TRT,
+        "surgeon rewrite IN OUT --rules ort --target decomposed --upgrade auto",
     ),
     Case(
         "surgeon.targets.tensorrt.parser_limits._recurrent",
@@ -333,7 +339,7 @@ CASES = [
         at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
         "rewrite IN OUT --rules cleanup",
         "surgeon check @/in.onnx",
-        says="a rule that writes it in ops that the target has",
+        says="replace it by a rule",
     ),
     Case(
         "surgeon.pipeline.acceptance.match_acceptance._opset_too_old",

@@ -99,11 +99,11 @@ def check(
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
             found.extend([] if refused is None else [refused])
-        is_of_torch = is_torch_export(model.skeleton)
+        is_of_torch, nodes = is_torch_export(model.skeleton), len(model.skeleton.graph.node)
     for one in found:
         _add_origin(one, is_of_torch)
     found.sort(key=lambda one: not one.stops)
-    found.model = model_name(source)
+    found.model, found.nodes = model_name(source), nodes
     return found
 
 

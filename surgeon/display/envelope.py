@@ -1,4 +1,4 @@
-"""Results as JSON: one envelope for what commands print, for report files, and inside pages."""
+"""Results as JSON: one envelope for the output of commands, for report files, and inside pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,16 +15,10 @@ SCHEMA = "surgeon.report/2"
 def envelope(
     results: Sequence[object], command: str = "", code: int | None = None, error: SurgeonError | None = None
 ) -> dict[str, Any]:
-    """Results as JSON can hold them, of the same form for every command.
+    """Results as JSON can hold them, of the same form for every command.  Raises UsageError for an unknown type.
 
-    Args:
-        results: what functions of surgeon returned; none after an error that left no result.
-        command: the command line, "" for none.
-        code: its exit code, None for none.
-        error: what ended the command.
-
-    Raises:
-        UsageError: a result of an unknown type.
+    results: none after an error without a result.  command: the command line, "" for none.  code: its exit code, None
+    for none.  error: the error that ended the command.
     """
     builders = [builder_of(result) for result in results]
     records = [{"kind": one.kind, "result": one.data(result)} for one, result in zip(builders, results, strict=True)]

@@ -65,7 +65,7 @@ class Support:
         elif version is None:
             report_missing_op(node, opset, self.found)
         elif not self.has_contrib and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
-            reason = "it is ONNX Runtime's own and not in ONNX"
+            reason = "ONNX does not have this op of ONNX Runtime"
             self.found.add("mapping", op_text(node), reason, link="op", at=node_path(node), node=node)
         elif not check_schema(node, opset, self.dtypes, found=self.found, suits=partial(self._has_kernel, node)):
             self._check_kernel(node, version, opset)
@@ -109,12 +109,12 @@ class Support:
         domain, _ = split_op(node.op)
         runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
         rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *placed(self.target.name, self.asked.provider))
-        helps = [f"a rule that writes it in ops that the target has: {rule}"]
-        helps.append(f"a local function of that name in the model, whose body is written in ops of {runtime}")
+        helps = [f"replace it by a rule (surgeon new rule NAME starts one): {rule}"]
+        helps.append(f"define it as a local function that uses only ops of {runtime}")
         if self.target.takes_libraries:
-            helps.append("a library of custom ops that has it (--custom-ops LIB)")
-        library = "no library given has it" if self.custom else f"no custom-op library for domain {domain} is given"
-        reason = f"{runtime} has no op of this name, and {library}"
+            helps.append("load a library of custom ops that has it: --custom-ops LIB")
+        library = "no given library has it" if self.custom else f"no custom-op library for domain '{domain}' was given"
+        reason = f"{runtime} does not have this op, and {library}"
         if not self.target.takes_libraries or why:
             reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
         of = torch_op(node.proto) or ""  # one name, org.pytorch.aten::ATen, stands for many

@@ -49,7 +49,7 @@ def test_every_node_is_reported_with_its_link_and_a_cure(exported):
         ("ai.onnx::AveragePool", "kernel"),
     ]
     assert asinh.helps == ["rule aten_elementwise fires: surgeon rewrite IN OUT --rules aten_elementwise"]
-    for words, help_ in zip(("a rule", "a local function", "a library of custom ops"), threshold.helps, strict=True):
+    for words, help_ in zip(("replace it by a rule", "define it as", "load a library"), threshold.helps, strict=True):
         assert help_.startswith(words)
     assert "float64" in pool.reason
     assert any("Cast to float32" in help_ for help_ in pool.helps)
@@ -63,7 +63,9 @@ def test_every_node_is_reported_with_its_link_and_a_cure(exported):
 def test_the_command_ends_with_1_and_names_all_three(exported):
     result = run("check", exported[-1], "--target", "ort")
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1] == "ONNX Runtime cannot run this model: 3 things to mend."
+    assert result.stdout.splitlines()[-1] == (
+        "BLOCKED  ONNX Runtime cannot run this model: 3 problems; details: -v"
+    )
 
 
 def test_cured_step_by_step_until_nothing_is_left(exported, denoiser, tmp_path, forget_implementations):

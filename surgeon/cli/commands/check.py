@@ -1,5 +1,6 @@
 """The command `surgeon check`: what prevents a model from running on a target."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,10 @@ def _checkable_targets() -> Sequence[str]:
 
 
 @derived_command("check", {"source": "MODEL"}, target=Spelling(type=TargetName(_checkable_targets)))
-def check(source: str, target: str, report_path: str | None, **settings: Any) -> None:
-    """Say what keeps MODEL from running on a target: which nodes it cannot run, where they came from, what helps.
+def check(source: str, target: str, report_path: str | None, verbose: bool, **settings: Any) -> None:
+    """List the nodes of MODEL that a target cannot run, the lines of code they came from, and remedies.
 
-    Faults of the graph itself are reported too.  Nothing is written.  Exit codes: 0 it runs, 1 something cannot run,
+    Faults of the graph itself are listed too.  Nothing is written.  Exit codes: 0 it runs, 1 something cannot run,
     2 the runtime did not answer: it ended, or took too much time or memory.
     Example: surgeon check model.onnx --target tensorrt
 
@@ -27,9 +28,10 @@ def check(source: str, target: str, report_path: str | None, **settings: Any) ->
         load: do not have the runtime itself read the model.
     """
     from surgeon.diagnostics.target_check import check as run
-    from surgeon.display.content.check import is_undecided
+    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
     found = run(source, target, **settings)
-    stopped = BAD_INPUT if is_undecided(found, found.runtime) else CHECK_FAILED
-    emit([found], stopped if any(item.stops for item in found) else 0, report_path=report_path)
+    stopped = BAD_INPUT if found.is_undecided else CHECK_FAILED
+    code = stopped if any(item.stops for item in found) else 0
+    emit([found], code, report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))

@@ -92,11 +92,7 @@ class DiffGraph:
         return STORED, -1, self.content(name)
 
     def outside_of_bodies(self, depth: int, numbers: Mapping[int, int]) -> dict[str, Hashable]:
-        """The argument `outside` for the bodies of nodes in this graph.
-
-        depth: the number of graphs around this one.  numbers: for each paired node, a number that its counterpart has
-        too.
-        """
+        """The argument `outside` for the bodies of nodes.  depth: of this graph.  numbers: equal for paired nodes."""
         given = {name: (depth, "given", self._input_positions.get(name, name)) for name in self.scope.inputs}
         unpaired = {name: name for name, (at, _) in self._producers.items() if at not in numbers}
         paired = {

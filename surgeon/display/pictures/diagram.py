@@ -31,10 +31,7 @@ class Box:
     """One node, input or output."""
 
     kind: str
-    """Of a node: onnx, runtime (an op of ONNX Runtime), function (a local one) or foreign (other domains).
-
-    Of a pill: input, output, outside or constant.
-    """
+    """Nodes: onnx, runtime (ONNX Runtime), function (local), foreign.  A pill: input, output, outside or constant."""
     title: str
     """The op type, or the name of a tensor."""
     domain: str = ""

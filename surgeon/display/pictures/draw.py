@@ -98,14 +98,9 @@ def draw_match(match: Match) -> Picture:
 
 
 def draw_mismatch(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
-    """Draw the nodes near a mismatch, with the mismatch marked.
+    """Draw the nodes near a mismatch, with the mismatch marked, and the pattern next to them.
 
-    Args:
-        index: the model.
-        scope: the label of the body or function.
-        root: the label of the node.
-        at: the mismatched node or tensor.
-        pattern: the diagram of the pattern, drawn beside it.
+    scope: the label of the body or function.  root: the label of the node.  at: the mismatched node or tensor.
     """
     home = next(item for item in index.scopes if item.label == scope)
     ends = home.output_names

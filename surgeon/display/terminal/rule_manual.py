@@ -59,9 +59,9 @@ def print_postprocessing(name: str, stream: TextIO) -> None:
     console.print(name, style="bold")
     console.print(f"  {tail.summary}", soft_wrap=True)
     about = (
-        "It is an edit, since it changes what the model answers: the head is found by structure, the tail is put "
-        "behind it, held against the original in numpy, and the rules run over what comes of it.",
-        f"With settings, as thresholds: {command('append', 'IN', 'OUT', tail.kind)}",
+        "This is an edit, because it changes the outputs. surgeon finds the head by its structure, appends the "
+        "post-processing, compares it with numpy, and runs the rules on the result.",
+        f"With settings, for example thresholds: {command('append', 'IN', 'OUT', tail.kind)}",
         *([f"Only for --target {tail.target}."] if tail.target else []),
     )
     manual = (inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0]

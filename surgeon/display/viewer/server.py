@@ -106,8 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN)
         return known and is_here
 
-    def _send(self, kind: str, body: bytes, policy: str = "default-src 'none'") -> None:
-        self.send_response(HTTPStatus.OK)
+    def _send(
+        self, kind: str, body: bytes, policy: str = "default-src 'none'", status: HTTPStatus = HTTPStatus.OK
+    ) -> None:
+        self.send_response(status)
         given = {"content-type": kind, "content-length": str(len(body)), "content-security-policy": policy}
         always = {"cache-control": "no-store", "referrer-policy": "no-referrer", "x-content-type-options": "nosniff"}
         for name, value in {**given, **always}.items():
@@ -116,11 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _refuse(self, status: HTTPStatus) -> None:
-        body = status.phrase.encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self._send("text/plain", status.phrase.encode(), status=status)
 
     def log_message(self, *_: object) -> None:
         """Log nothing: the log would contain the token."""

@@ -1,4 +1,4 @@
-"""The static picture of a view where no kernel answers: the groups and nodes that a view shows first."""
+"""The static picture of a view without a kernel: the groups and nodes that a view shows first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,9 @@ MAX_BOXES, OPENED, SHARE = 100, 40, 0.6  # boxes; boxes after a group with this 
 
 
 def static_picture(graph: Mapping[str, Any]) -> Picture:
-    """Draw the groups and nodes that a view shows first.
+    """Draw the groups and nodes that a view shows first.  graph: the result of `ViewerSession.graph`.
 
-    graph: the result of `ViewerSession.graph`.
-
-    Raises:
-        UsageError: there are too many boxes, or the layout library is missing (`pip install
-            "onnx-surgeon[pictures]"`).
+    Raises UsageError for too many boxes, or if the layout library is missing.
     """
     found = initial_diagram(graph)
     if len(found.boxes) > MAX_BOXES:

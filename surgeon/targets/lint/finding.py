@@ -11,6 +11,8 @@ from surgeon.result_base import JsonRecord, ResultBase, json_of
 SHOWN = 5  # nodes named for one finding
 CONSTANT = "make it a constant"
 """A help that `check` turns into the commands that do so for the model, and leaves out where none does."""
+FOR_ALL = "rewrite the original model"
+"""The beginning of a help that helps with every node which ONNX Runtime's rules wrote."""
 _QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
     "mapping",
@@ -113,11 +115,19 @@ class Findings(ResultBase, list[Diagnostic]):
     runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
     target: the name of what the model is to run on.
     model: the path of the model, "" for one in memory.
+    nodes: how many nodes it has.
     """
 
     runtime: RuntimeResult | None = None
     target: str = "ort"
     model: str = ""
+    nodes: int = 0
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the runtime gave no answer, and nothing else stops the model."""
+        end = "" if self.runtime is None else self.runtime.end
+        return bool(end) and all(item.reason == end for item in self if item.stops)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as JSON can hold them."""

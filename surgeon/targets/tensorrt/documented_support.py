@@ -16,7 +16,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.printed_commands import command
 from surgeon.targets.check_context import CheckContext
 from surgeon.targets.lint.dtype_conflicts import op_text
-from surgeon.targets.lint.finding import DiagnosticCollector, Kind, SupportLink, node_path
+from surgeon.targets.lint.finding import FOR_ALL, DiagnosticCollector, Kind, SupportLink, node_path
 from surgeon.targets.lint.size_dependent_branches import sized_ifs
 from surgeon.targets.op_support import check_schema, local_functions, report_missing_op
 from surgeon.targets.tensorrt.mixed_precision import note_precision
@@ -36,16 +36,12 @@ NETWORK_DTYPES = frozenset(
     ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
 ).union(("bool",))
 MICROSOFT = "com.microsoft"
-FUNCTION = "a local function of that name in the model, whose body TensorRT reads"
+FUNCTION = "define it as a local function that uses only ops of TensorRT"
 _TENSORRT = ("--target", "tensorrt")
-ORIGINAL = (
-    "if the model was rewritten for ONNX Runtime, start from the one before: "
-    f"{command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
-)
-DECLARED = (
-    "declare your own plugin in a file (surgeon.declare_plugin says how): "
-    f"{command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
-)
+ORIGINAL = f"{FOR_ALL} for TensorRT: {command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
+_DECOMPOSED = ("--rules", "ort", "--target", "decomposed", "--upgrade", "auto")
+STANDARD = f"or rewrite this model into standard ops: {command('rewrite', 'IN', 'OUT', *_DECOMPOSED)}"
+DECLARED = f"declare the plugin in plugins.toml: {command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
@@ -67,8 +63,8 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
     rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
     return (
-        f"a plugin, which a file for --custom-ops declares: {plugin}",
-        f"a rule that writes it in ops that TensorRT has: {rule}",
+        f"replace it with a plugin: {plugin}",
+        f"replace it by a rule (surgeon new rule NAME starts one): {rule}",
         FUNCTION,
     )
 
@@ -220,7 +216,7 @@ class TensorrtSupport:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
         if domain in DOMAINS:
-            self._note("plugin", node, "TensorRT's own plugins have none of this name", DECLARED)
+            self._note("plugin", node, "TensorRT has no built-in plugin of this name", DECLARED)
             return
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin of this name"
@@ -233,7 +229,7 @@ class TensorrtSupport:
         reason = f"TensorRT {tensorrt_version()} does not read it"
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
-        helps = (*more, ORIGINAL, FUNCTION) if domain == MICROSOFT else (*more, FUNCTION)
+        helps = (ORIGINAL, STANDARD) if domain == MICROSOFT else (*more, FUNCTION)
         self._note("kernel", node, f"{reason}: {why}" if why else reason, *helps, link="kernel")
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:

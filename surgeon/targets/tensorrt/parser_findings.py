@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OF_BUILDER = ("Attention",)
 SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
 WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
-SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
+SILENCE = "to use TensorRT's own parser: pip install tensorrt-rtx"
 
 
 def check_model(asked: CheckContext) -> None:
@@ -43,9 +43,9 @@ def check_model(asked: CheckContext) -> None:
     support.check()
     library = installed(asked.request.library) if asked.request.parse else None
     if library is None:
-        silence = SILENCE if asked.request.parse else "its parser was not asked"
-        tables = f"by the tables of its documentation, {tensorrt_version()}"
-        asked.diagnostics.runtime = RuntimeResult(silence=f"{tables}: {silence}")
+        silence = SILENCE if asked.request.parse else "its parser did not run"
+        tables = f"checked against the tables in the TensorRT {tensorrt_version()} documentation"
+        asked.diagnostics.runtime = RuntimeResult(silence=f"{tables}; {silence}")
         for complaint in support.issues:
             complaint.note(asked.diagnostics)
         support.note_sized()
