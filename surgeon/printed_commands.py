@@ -52,5 +52,5 @@ def in_floats() -> str:
 
 
 def with_traceback(typed: Sequence[str]) -> str:
-    """The command that a user typed, with the traceback of a defect of surgeon.  typed: its words, as typed."""
+    """The command that a user typed, with the traceback of an internal error.  typed: its words."""
     return command("--traceback", *typed[1:])

@@ -17,7 +17,7 @@ def test_a_selection_finds_its_like(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("capture", MODEL, "--from", "linear_4", "--to", "gelu", "--name", "activation")
     assert done.exit_code == 0, done.output
-    assert "activation.py: it matches 4 sites; 3 others were compared" in done.output
+    assert "activation.py: matches 4 sites (compared with 3 others)" in done.output
     text = Path("activation.py").read_text(encoding="utf-8")
     assert "g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))" in text
     assert "Captured from tiny_distilbert.onnx, linear_4 to gelu." in text
@@ -110,7 +110,7 @@ def test_the_command_says_how_the_rule_is_run(tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["--to", "gelo", "--name", "block"], "did you mean 'gelu'"),
-        (["--name", "block"], "Say where to cut"),
+        (["--name", "block"], "No cuts given"),
         (["--from", "linear_4", "--to", "gelu", "--name", "Block!"], "is no name for a rule"),
         (
             ["--from", "layer_norm", "--to", "view_4", "--name", "block"],

@@ -203,7 +203,7 @@ def test_report_must_not_replace_a_model(tmp_path: Path) -> None:
     """--report in.onnx is refused before any work, as is a folder that is not there."""
     path = gelus(tmp_path)
     before = path.read_bytes()
-    assert "is the model" in one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", path), 2)
+    assert "would overwrite the model" in one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", path), 2)
     assert path.read_bytes() == before
     missing = tmp_path / "no" / "report.json"
     result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", missing)
@@ -223,11 +223,11 @@ def test_report_must_not_replace_data(tmp_path: Path) -> None:
     link.hardlink_to(source)
     for out in (tmp_path / "out" / "o.onnx", source):
         for path, words in (
-            (data, "is no report"),
-            (out.parent / "w.data", "no report" if out == source else "is a data file"),
-            (tmp_path / "out" / ".." / "out" / "w.data", "is a data file" if out != source else None),
-            (other, "is no report"),
-            (link, "is the model"),
+            (data, "is not a report"),
+            (out.parent / "w.data", "not a report" if out == source else "a data file of the model"),
+            (tmp_path / "out" / ".." / "out" / "w.data", "a data file of the model" if out != source else None),
+            (other, "is not a report"),
+            (link, "would overwrite the model"),
         ):
             if words is not None:
                 assert words in one_sentence(run("rewrite", source, out, "-r", "gelu", "--report", path), 2)
@@ -245,7 +245,7 @@ def test_a_report_that_cannot_be_written_is_found_first(tmp_path: Path) -> None:
     """Before the model is written; a device is fine."""
     out = tmp_path / "o.onnx"
     result = run("rewrite", gelus(tmp_path), out, "-r", "gelu", "--report", "/proc/report.json")
-    assert "cannot be written" in one_sentence(result, 2)
+    assert "Cannot write the report" in one_sentence(result, 2)
     assert not out.exists()
     assert run("rewrite", gelus(tmp_path), out, "-r", "gelu", "--report", "/dev/null").exit_code == 0
 

@@ -4,6 +4,8 @@
 """
 
 import csv
+import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import click
 import pytest
 
 from surgeon.cli.app import main
-from surgeon.cli.options import SECTIONS, DerivedCommand
+from surgeon.cli.help_page import EXIT_CODES, SECTIONS, HelpPage
 from surgeon.diagnostics.target_check import checkable_targets
 from tests.test_startup import imported
 
@@ -21,7 +23,7 @@ COLUMNS = ("command", "flags", "type", "multiple", "default", "choices", "requir
 LIBRARIES = {"onnx", "numpy", "onnxruntime", "onnx_graphsurgeon", "rich", "torch"}
 # One flag of two meanings: a cut and a dtype; an output to append to and a file; where a model runs and what is proved.
 OF_TWO_MEANINGS = {"--from", "--to", "--keep", "--name", "--output", "--jobs", "--ep", "--target", "--opset", "--with"}
-OF_TWO_MEANINGS |= {"--dtype"}
+OF_TWO_MEANINGS |= {"--dtype", "--dim"}  # sizes of generated inputs, and of a TensorRT engine
 CONTEXT = click.Context(main, info_name="surgeon", **main.context_settings)
 
 
@@ -67,12 +69,12 @@ def test_an_option_says_the_same_everywhere() -> None:
     texts, sections = defaultdict(set), defaultdict(set)
     for _, item in parameters():
         if isinstance(item, click.Option) and not OF_TWO_MEANINGS.intersection(item.opts):
-            texts[item.opts[0]].add((item.help or "").replace("; repeatable", ""))
+            texts[item.opts[0]].add((item.help or "").replace(" Repeatable.", "").replace(" Required.", ""))
             sections[item.opts[0]].add(getattr(item, "section", "Options"))
     del texts["--check"]  # it says what the values mean that a command has
     assert {flag: found for flag, found in texts.items() if len(found) > 1} == {}
     assert {flag: found for flag, found in sections.items() if len(found) > 1} == {}
-    assert {section for found in sections.values() for section in found} == set(SECTIONS)
+    assert {section for found in sections.values() for section in found} == set(SECTIONS) - {"Edits"}
 
 
 def test_every_option_says_something() -> None:
@@ -97,13 +99,66 @@ def test_an_option_without_a_default_is_required(name: str, flag: str) -> None:
     assert f"Missing option '{flag}'" in raised.value.format_message()
 
 
-def test_every_command_begins_with_an_example() -> None:
-    """Behind its usage; the commands of a group have theirs."""
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands, by the words that a user types, with those of groups."""
     for name, found in commands():
-        if isinstance(found, DerivedCommand):
-            usage, _, rest = found.get_help(click.Context(found, info_name=name, parent=CONTEXT)).partition("\n\n")
-            assert usage.startswith("Usage: "), name
-            assert rest.startswith(f"Examples:\n  surgeon {name} "), name
+        yield name, found
+        if isinstance(found, click.Group):
+            yield from ((f"{name} {inner}", item) for inner, item in found.commands.items())
+
+
+HELP = {"": main.get_help(CONTEXT)} | {
+    name: found.get_help(click.Context(found, info_name=f"surgeon {name}", terminal_width=80, **main.context_settings))
+    for name, found in all_commands()
+}
+ALL = pytest.mark.parametrize("name", HELP, ids=lambda name: f"surgeon {name}".strip())
+
+
+@ALL
+def test_a_help_has_an_example_that_parses(name: str) -> None:
+    """Before its options and in one line, which can be pasted; placeholders for files are names of files."""
+    before = HELP[name].partition(":\n")[0]
+    examples = [line.partition("Example: ")[2] for line in before.splitlines() if "Example: " in line]
+    assert examples, name
+    for example in examples:
+        program, *words = shlex.split(example)
+        assert program == "surgeon"
+        assert example.startswith(f"surgeon {name}".strip())
+        parsed, inner = main.make_context("surgeon", words), main
+        while isinstance(inner, click.Group):
+            word, inner, words = inner.resolve_command(parsed, [*parsed._protected_args, *parsed.args])
+            assert inner is not None
+            parsed = inner.make_context(word, words, parent=parsed)
+
+
+@ALL
+def test_a_help_ends_with_its_exit_codes(name: str) -> None:
+    """In ascending order; the codes that every command has are among them."""
+    text = " ".join(HELP[name].rpartition("\n\n")[2].split())
+    assert text.startswith("Exit codes: 0 ")
+    codes = re.findall(r" ([0-4]) (?=[a-z-])", text)
+    assert codes == sorted(set(codes))
+    assert set(EXIT_CODES) <= set(codes)
+
+
+@ALL
+def test_a_help_fits_a_terminal(name: str) -> None:
+    """Only forms of edits are longer."""
+    assert [line for line in HELP[name].splitlines() if len(line) > 80 and not line.startswith("  --")] == []
+
+
+def test_the_exit_codes_of_a_help_are_not_in_its_text() -> None:
+    assert all(text.count("Exit codes:") == 1 for text in HELP.values())
+    assert all(isinstance(found, HelpPage) for _, found in all_commands())
+
+
+def test_a_text_names_every_choice() -> None:
+    """Next to the option, or in its text."""
+    for name, item in parameters():
+        if isinstance(item, click.Option) and isinstance(item.type, click.Choice):
+            shown = f"{item.metavar} {item.help}".replace("|", " ")
+            wanted = [choice for choice in item.type.choices if choice not in re.findall(r"[\w-]+", shown)]
+            assert not wanted or name in ("view", "rules"), f"{name} {item.opts}: {wanted}"
 
 
 def test_the_targets_to_check_for_are_those_that_can_be_checked() -> None:

@@ -186,7 +186,7 @@ def test_a_bad_table_is_one_sentence(tmp_path, text, words):
     ("arguments", "words"),
     [
         (["--target", "tensorrt", "--plugin", "scaled"], "'scaled' names no plugin; write it as mylib::op=MyPlugin:1"),
-        (["--plugin", "mylib::scaled=Scaled"], "Plugins are TensorRT's, and the target is ort"),
+        (["--plugin", "mylib::scaled=Scaled"], "--plugin needs --target tensorrt, but the target is ort"),
         (
             ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=alpha,mode=alpha"],
             "Two attributes would be the field alpha of Scaled",

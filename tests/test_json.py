@@ -58,7 +58,7 @@ ERRORS = {
     f"{RULES} no_such_rule": "did you mean",
     f"{RULES} gelu --no-such-option": "No such option",
     "rewrite in.onnx": "Missing argument",
-    "inspekt in.onnx": "did you mean surgeon inspect",
+    "inspekt in.onnx": "Did you mean surgeon inspect",
     "draw in.onnx out.png": ".svg",
     "upgrade in.onnx nowhere/out.onnx --opset 18": "nowhere",
 }

@@ -40,17 +40,17 @@ def test_a_report_is_written_by_the_renderer_of_its_suffix(install, tmp_path):
     assert re.search(r"^    \+ .* = .*Gelu\(", text, re.M)
     (tmp_path / "notes.md").write_text("mine", encoding="utf-8")
     before = files_in(tmp_path)
-    assert "exists and is no report" in one_sentence(run(*REWRITE, "--report", "notes.md"), 2)
+    assert "which is not a report" in one_sentence(run(*REWRITE, "--report", "notes.md"), 2)
     assert files_in(tmp_path) == before
 
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones(install, tmp_path):
     gelus(tmp_path)
     refused = one_sentence(run(*REWRITE, "--report", "report.md"), 2)
-    assert "a report is a page (.html) or JSON (.json): name such a file" in refused
+    assert "a report is HTML (.html) or JSON (.json)." in refused
     install("tests.outside.renderer:MARKDOWN")
     refused = one_sentence(run(*REWRITE, "--report", "report.rst"), 2)
-    assert "a report is a page (.html) or JSON (.json), or .md: name such a file" in refused
+    assert "a report is HTML (.html) or JSON (.json), or .md." in refused
 
 
 def test_a_renderer_that_cannot_be_imported_is_one_sentence(install, tmp_path):

@@ -172,7 +172,7 @@ def test_an_opset_that_lets_nothing_fire_after_all_is_not_taken(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("upgrade", "words"),
-    [(12, "would lower it"), (99, "There is no opset 99"), ("newest", "neither auto, none nor the number")],
+    [(12, "would lower it"), (99, "There is no opset 99"), ("newest", "expected auto, none or an opset")],
 )
 def test_an_opset_without_sense_is_refused(tmp_path: Path, upgrade: object, words: str) -> None:
     """Nothing is written."""

@@ -42,7 +42,7 @@ def test_the_command_reports_what_would_match_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(stacked(), "in.onnx")
     found = run("capture", "in.onnx", "--from", "x0", "--to", "x1", "--name", "shifted")
-    assert "with 2.0 in mul free it would match 11\n" in found.output
+    assert "if 2.0 in mul is captured, it matches 11\n" in found.output
     assert "1.0 in add" not in found.output
 
 

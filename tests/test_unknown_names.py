@@ -80,9 +80,9 @@ CASES = [
     ("edit m.onnx o.onnx --dim batch=0", "is given the size 0"),
     ("convert m.onnx o.onnx --dim batch=0", "is given the size 0"),
     # reports and files
-    (f"{REWRITE} --report r.pdf", "--report names r.pdf; a report is a page (.html) or JSON (.json): name such a"),
-    ("compare m.onnx m.onnx --report r.txt", "--report names r.txt; a report is a page"),
-    ("check m.onnx --report r.md", "--report names r.md; a report is a page"),
+    (f"{REWRITE} --report r.pdf", "--report r.pdf: a report is HTML (.html) or JSON (.json)."),
+    ("compare m.onnx m.onnx --report r.txt", "--report r.txt: a report is HTML"),
+    ("check m.onnx --report r.md", "--report r.md: a report is HTML"),
     ("inspect n.onnx", "n.onnx does not exist: did you mean m.onnx?"),
     ("compare m.onnx m.onnx --inputs i.npz", "i.npz has an array 'nothing', which is no input of the model"),
     # rules
@@ -92,14 +92,14 @@ CASES = [
     ("rules ORT", "No rule is called 'ORT'; did you mean ort?"),
     (f"{REWRITE} --expect Gelu=2", "expected of 'Gelu', which is not run; did you mean 'gelu'?"),
     ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule is called 'gleu'; did you mean gelu"),
-    ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "of 'gleu', which is not run; did you mean"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "'gleu', which --rules does not run; did"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "There is no execution provider 'cdua'"),
     ("run e.toml m.onnx o.onnx", "e.toml, line 2: A number of sites is expected of 'gleu', which is not run; did you"),
     # recipes
     ("run m.onnx o.onnx", "m.onnx is not a recipe; give a TOML file first"),
     ("run m.onnx", "give a TOML file first: surgeon run RECIPE.toml m.onnx; "),
     ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"),
-    ("run r.toml m.onnx", "Name the model and where to write it, or many with --over and --to."),
+    ("run r.toml m.onnx", "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."),
     ("run r.toml --over m.onnx placeholder.onnx --to out", "If the shell expanded a pattern to several files"),
 ]
 
@@ -116,13 +116,13 @@ def test_a_name_that_matches_nothing_is_refused(folder, command, words):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("optimize m.onnx o.onnx", "There is no command 'optimize'; did you mean surgeon rewrite?"),
-        ("version", "There is no command 'version'; did you mean surgeon --version?"),
-        ("simplify m.onnx o.onnx", "did you mean surgeon rewrite?"),
-        ("convrt m.onnx o.onnx", "There is no command 'convrt'; did you mean surgeon convert?"),
-        ("Rewrite m.onnx o.onnx", "There is no command 'Rewrite'; did you mean surgeon rewrite?"),
-        ("m.onnx", "'m.onnx' is a file; name a command first, as in: surgeon inspect m.onnx"),
-        ("qqqqq", "There is no command 'qqqqq'; surgeon --help lists them."),
+        ("optimize m.onnx o.onnx", "No command named 'optimize'. Did you mean surgeon rewrite?"),
+        ("version", "No command named 'version'. Did you mean surgeon --version?"),
+        ("simplify m.onnx o.onnx", "Did you mean surgeon rewrite?"),
+        ("convrt m.onnx o.onnx", "No command named 'convrt'. Did you mean surgeon convert?"),
+        ("Rewrite m.onnx o.onnx", "No command named 'Rewrite'. Did you mean surgeon rewrite?"),
+        ("m.onnx", "'m.onnx' is a file, not a command. Example: surgeon inspect m.onnx"),
+        ("qqqqq", "No command named 'qqqqq'. surgeon --help lists all commands."),
         ("rewrite m.onnx o.onnx gelu", "Name rules with --rules, as in --rules gelu."),
         ("rewrite m.onnx o.onnx ort -r gelu", "Name rules with --rules, as in --rules ort."),
         ("inspect m.onnx placeholder.onnx", "If the shell expanded a pattern to several files, quote it"),

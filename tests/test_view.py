@@ -323,7 +323,7 @@ def test_a_question_that_finds_a_defect_is_reported_as_one(server, content, monk
         for question in (b"{}", b'{"kind": "graph", "given": {}}')
     ]
     assert reported[0] == "The question cannot be read; load the view again."
-    assert reported[1] == "This is a defect of surgeon: KeyError: 'lost'."
+    assert reported[1] == "Internal error in surgeon: KeyError: 'lost'"
 
 
 def test_a_port_that_is_taken_is_refused(server, content):

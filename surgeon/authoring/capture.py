@@ -116,7 +116,7 @@ def capture(
         source: a path, a ModelProto or a gs.Graph.
         froms: as for `extract`.  In Python, also what is selected in a view, for both cuts.
         tos: as for `extract`.
-        name: the name of the rule.
+        name: name of the rule.
 
     Returns:
         The rule's file as text, and how often it matches.

@@ -1,14 +1,10 @@
-"""The command line and its exit codes.
-
-0  success
-1  a check failed, or was unproved with --require-proof; proved sites are written if the faulty ones are known
-2  bad input or usage
-3  --expect was not met; nothing was written
-"""
+"""The command line: its commands by group, and their exit codes."""
 
 import click
 
 from surgeon.cli.command_group import TRACEBACK, CommandGroup
+
+VERSION_HELP, TRACEBACK_HELP = "Print the version and exit.", "Print the traceback of an internal error."
 
 
 def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
@@ -24,55 +20,51 @@ def _traceback(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and leave."
-)
-@click.option(
-    "--traceback", is_flag=True, expose_value=False, callback=_traceback, help="Show where a defect of surgeon is."
-)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help=VERSION_HELP)
+@click.option("--traceback", is_flag=True, expose_value=False, callback=_traceback, help=TRACEBACK_HELP)
 def main() -> None:
-    """Graph surgery for exported ONNX models: every change you asked for, nothing else, and each one proved.
+    """Rewrite, edit, convert and check ONNX models.  surgeon verifies each change and keeps the rest of the file.
 
-    Exit codes: 0 fine, 1 a check failed, 2 bad input or usage, 3 --expect not met, 4 a defect of
-    surgeon.
+    Example: surgeon rewrite in.onnx out.onnx --rules gelu
+    Exit codes: 1 a check failed, 3 an expectation was not met
     """
 
 
 main.summaries = {
     "Look": {
-        "inspect": "Show what is in a model.",
-        "view": "Open a model in the viewer, in a browser.",
-        "draw": "Draw a model, or a part of it, as an SVG file.",
-        "diff": "Say how two models differ, node by node.",
+        "inspect": "Show the inputs, outputs, weights and ops of a model.",
+        "view": "Open a model in the interactive viewer.",
+        "draw": "Draw a model, or a part of it, as SVG.",
+        "diff": "List the differences between two models, node by node.",
     },
     "Optimise": {
-        "rewrite": "Replace what rules recognise, prove it, and write.",
+        "rewrite": "Replace the subgraphs that rules match, and prove it.",
         "convert": "Convert a model to float16, bfloat16 or another dtype.",
-        "upgrade": "Raise the opset without changing what any node means.",
-        "bench": "Measure how long models take, compared with each other.",
+        "upgrade": "Raise the opset without changing what the model computes.",
+        "bench": "Compare the latency of models.",
     },
     "Verify": {
-        "check": "Say what keeps a model from running on a target.",
-        "compare": "Run two models side by side and compare their outputs.",
-        "explain": "Say why rules do not fire.",
+        "check": "List the nodes that a target cannot run.",
+        "compare": "Run two models on the same inputs and compare outputs.",
+        "explain": "Explain why a rule does not match.",
     },
     "Edit": {
-        "edit": "Change a whole model: names, sizes, inputs and outputs.",
-        "extract": "Cut a part out of a model, between tensors.",
-        "split": "Cut a model into parts that follow each other.",
-        "merge": "Make two models one.",
-        "insert": "Put one node in the place of all between two cuts.",
-        "prepend": "Put image preprocessing in front of a model.",
-        "append": "Append post-processing: argmax, softmax, top-k, NMS.",
+        "edit": "Change names, sizes, inputs, outputs and metadata.",
+        "extract": "Extract the part of a model between given tensors.",
+        "split": "Split a model into consecutive parts.",
+        "merge": "Connect two models into one.",
+        "insert": "Replace everything between two cuts with one node.",
+        "prepend": "Add image preprocessing to the inputs.",
+        "append": "Add post-processing to the outputs (softmax, top-k, NMS).",
     },
     "Rules": {
-        "rules": "List the rules, print the manual of one, or prove it.",
-        "new": "Write files to start from.",
-        "capture": "Write a rule from what lies between two cuts of a model.",
-        "learn": "Learn a pattern from a torch module, or from models.",
+        "rules": "List rules, show the manual of a rule, or prove it.",
+        "new": "Create a rule file and its tests.",
+        "capture": "Create a rule file from a part of a model.",
+        "learn": "Print the pattern that exporters write for a torch module.",
     },
     "Automate": {
-        "run": "Run a recipe: edits and rules in order.",
-        "record": "Write a command line as a recipe.",
+        "run": "Run a recipe on one model or on many.",
+        "record": "Append a command line to a recipe.",
     },
 }

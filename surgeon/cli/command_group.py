@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from surgeon.cli.command_suggestions import extra_argument_hint, unknown_command
+from surgeon.cli.help_page import HelpPage
 from surgeon.cli.watchdog import watch
 from surgeon.display.envelope import envelope
 from surgeon.display.terminal.console import make_printable, print_json
@@ -26,7 +27,7 @@ TYPED = "surgeon.typed"  # in a context's meta: the command line
 JSON = "surgeon.json"  # in a context's meta: whether the command prints JSON
 PRINTED = "surgeon.printed"  # in a context's meta: whether it has
 SHOWN = "surgeon.shown"  # in a context's meta: the error whose report is on the screen
-TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
+TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to print the traceback of an internal error
 
 
 class Terminated(BaseException):
@@ -53,11 +54,11 @@ def raise_on_termination() -> None:
             signal.signal(number, end)
 
 
-class CommandGroup(click.Group):
+class CommandGroup(HelpPage, click.Group):
     """A group whose commands turn errors into one sentence and an exit code."""
 
     summaries: Mapping[str, Mapping[str, str]] = {}
-    """What each command does in one line, by group and name; each is imported on first use."""
+    """A line for each command, by group and name; each command is imported on first use."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Record the command line for report pages."""
@@ -78,7 +79,7 @@ class CommandGroup(click.Group):
         """Write the commands by group; none is imported."""
         for title, known in self.summaries.items():
             with formatter.section(title):
-                formatter.write_dl(list(known.items()))
+                formatter.write_dl([(name.ljust(8), text) for name, text in known.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -118,7 +119,7 @@ class CommandGroup(click.Group):
         except SurgeonError as error:
             _leave(ctx, error)
         except MemoryError:
-            _leave(ctx, SurgeonError("Memory ran out; close other programs or use a larger machine."))
+            _leave(ctx, SurgeonError("Out of memory. Close other programs or use a larger machine."))
         except BrokenPipeError:
             # The reader closed the pipe: exit as after SIGPIPE, without an error from Python's last flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -127,7 +128,7 @@ class CommandGroup(click.Group):
             if lacks_temporary(error):
                 _leave(ctx, SurgeonError(NO_TEMPORARY))
             place = f"{error.filename}: " if error.filename else ""
-            refusal = SurgeonError(f"{place}{error.strerror or error}; mend that and run it again.")
+            refusal = SurgeonError(f"{place}{error.strerror or error}")
             refusal.where = str(error.filename or "")
             _leave(ctx, refusal)
         except KeyboardInterrupt:
@@ -163,8 +164,8 @@ def _defect(error: Exception) -> str:
     code = (own or walked)[-1].f_code
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     return (
-        f"This is a defect of surgeon: {what} (in {code.co_name}); nothing more was written.  Please report it with "
-        f"what this prints: {with_traceback(click.get_current_context().find_root().meta.get(TYPED, ()))}"
+        f"Internal error in surgeon: {what} (in {code.co_name}). Nothing more was written. Please report it with the "
+        f"output of: {with_traceback(click.get_current_context().find_root().meta.get(TYPED, ()))}"
     )
 
 
@@ -174,7 +175,7 @@ def wants_json(ctx: click.Context) -> bool:
 
 
 def _print_as_json(ctx: click.Context, error: SurgeonError, code: int) -> None:
-    """Print an error on standard output where JSON is asked for, unless it was printed beside a result."""
+    """Print an error as JSON on standard output with --json, unless it was printed with a result."""
     if wants_json(ctx) and not ctx.meta.get(PRINTED):
         print_json(envelope((), typed(), code, error))
 

@@ -39,11 +39,11 @@ QUOTE = "If the shell expanded a pattern to several files, quote it, as in '*.on
 def unknown_command(name: str, known: Sequence[str]) -> str:
     """The error message for an unknown command, with suggestions."""
     if os.path.isfile(name):
-        return f"{name!r} is a file; name a command first, as in: {command('inspect', name)}"
+        return f"{name!r} is a file, not a command. Example: {command('inspect', name)}"
     meant = [known_name for known_name, words in _SYNONYMS.items() if name.lower() in words.split()]
     names = [f"surgeon {known_name}" for known_name in meant or close_matches(name, known)]
-    how = f"did you mean {' or '.join(names)}?" if names else "surgeon --help lists them."
-    return f"There is no command {name!r}; {how}"
+    how = f"Did you mean {' or '.join(names)}?" if names else "surgeon --help lists all commands."
+    return f"No command named {name!r}. {how}"
 
 
 def extra_argument_hint(message: str, ctx: click.Context | None) -> str | None:

@@ -20,20 +20,20 @@ def require_one_model(recipe: str, source: str | None, output: str | None, setti
     """Raise UsageError for a run on one model that does not name it, or has options of many."""
     given = next((name for name in OF_MANY_MODELS[:5] if settings[name]), None)
     if given is not None:
-        raise UsageError(f"--{given.replace('_', '-')} is for many models; name them with --over.")
+        raise UsageError(f"--{given.replace('_', '-')} needs --over, which gives many models.")
     if source is None or output is None:
         raise UsageError(_missing_model_message(recipe, source))
 
 
 def require_many_models(source: str | None, settings: Mapping[str, Any]) -> None:
-    """Raise UsageError for a run on many models that names one beside them, or has options of one."""
+    """Raise UsageError for a run on many models that also names a single one, or has options for one."""
     if source is not None:
-        raise UsageError(f"{source} is named beside --over; give one of them. {QUOTE}")
+        raise UsageError(f"Give IN or --over, not both (IN is {source}). {QUOTE}")
     if not settings["to"] and not settings["dry_run"]:
-        raise UsageError("Say where the results go, with --to.")
+        raise UsageError("--over needs an output folder: --to FOLDER")
     given = next((flag for name, flag in OF_ONE_MODEL.items() if settings[name]), None)
     if given is not None:
-        raise UsageError(f"{given} is for one model; of a fleet, rows are compared: --rows and --baseline.")
+        raise UsageError(f"{given} is only for one model. To compare runs over many models, use --rows and --baseline.")
 
 
 def _missing_model_message(recipe: str, source: str | None) -> str:
@@ -44,7 +44,7 @@ def _missing_model_message(recipe: str, source: str | None) -> str:
             f"{recipe} is not a recipe; give a TOML file first: {first}; "
             f"to run rules without a recipe: {printed(*plain, '--rules', 'NAMES')}"
         )
-    return "Name the model and where to write it, or many with --over and --to."
+    return "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."
 
 
 def run_fleet(recipe: str, over: Sequence[str], *, report_path: str | None, quiet: bool, **settings: Any) -> None:

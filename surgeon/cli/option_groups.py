@@ -9,11 +9,11 @@ class CheckChoice:
     """Which checks run."""
 
     check: str = "auto"
-    """sites: prove every rewritten site by itself; model: run both whole models under ONNX Runtime and compare;
-    auto: the same, where it does not follow from the nodes; both: sites and model; none: nothing.
-    """
+    """sites: prove each site separately.  model: run the whole model before and after under ONNX Runtime, and compare.
+    auto: the same, but only if the result does not follow from the graph itself.  both: sites and model.  none: no
+    check."""
     require_proof: bool = False
-    """Treat a result that cannot be proved as a failed one."""
+    """Treat unproved results as failures."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,12 @@ class Files:
     """How the output file is written."""
 
     external_data: Literal["auto", "share", "copy", "inline"] = "auto"
-    """Data files where OUT is in another folder: copy (auto), or put them into the model (inline); in the folder of IN
-    they are shared.  share: refuse other folders.
-    """
+    """External data if OUT is in another folder than IN.  copy: copy the files.  share: fail.  In the same folder, OUT
+    shares the files.  inline: store the data in OUT.  Default: auto, which means copy."""
     force: bool = False
-    """Overwrite a file that is not a model, or a data file of other content."""
+    """Overwrite OUT even if it is not an ONNX file, and data files even if their contents differ."""
     dry_run: bool = False
-    """Say what would be done and write nothing."""
+    """Report the changes, but do not write OUT."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,12 @@ class Output:
     """How the result is shown."""
 
     report_path: str | None = None
-    """Write the result to a file: a page where its name ends in .html, else JSON."""
+    """Write a report: HTML if FILE ends in .html, otherwise JSON."""
     as_json: bool = False
     """Print the result as JSON."""
     diff: bool = False
-    """Print the nodes before and after, site by site; of an edit, the lines of the model that differ."""
+    """Print the changed nodes before and after, and changed inputs, outputs, weights and metadata."""
     verbose: bool = False
-    """Print all details, and then the summary."""
+    """Print all details before the summary."""
     quiet: bool = False
-    """Print errors only, and results that could not be proved."""
+    """Print only errors and unproved results."""

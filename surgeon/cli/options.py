@@ -16,27 +16,21 @@ from typing import Any, NamedTuple
 import click
 
 from surgeon.cli.command_group import JSON
+from surgeon.cli.help_page import SECTIONS, HelpPage
 from surgeon.cli.param_types import BYTES, NAMED_NUMBER, NAMED_SIZES, OPSET, VARIABLE, ParsedType, TargetName
 from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased
 
 CHECK_OPTIONS = ("surgeon.proof.check_options", "CheckOptions")
-_GROUPS = "surgeon.cli.option_groups"
-SECTIONS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "Options": (),
-    "Checks": ((_GROUPS, "CheckChoice"), CHECK_OPTIONS),
-    "Files": ((_GROUPS, "Files"),),
-    "Output": ((_GROUPS, "Output"),),
-}
-"""The sections of a command's help, with the types that declare their options."""
+SHARED = (*(("surgeon.cli.option_groups", kind) for kind in ("CheckChoice", "Files", "Output")), CHECK_OPTIONS)
+"""The types that declare the options of several commands."""
 MODELS = ("source", "original", "other", "first", "second")
 """Parameters that are models, whose names may be at fault."""
 
-_EXAMPLE = re.compile(r"\s*Example: (surgeon (?:.|\n(?!\n))*)")
-_IN_PYTHON = re.compile(r" *\bIn Python, .*?\.(?=\s|$)", re.DOTALL)
+_IN_PYTHON = re.compile(r"\s*\bIn Python,\s.*?\.(?=\s|$)", re.DOTALL)
 
 
 class Spelling(NamedTuple):
-    """What the type of a parameter does not say of its option."""
+    """Properties of an option that the type of its parameter does not have."""
 
     flags: str = ""
     """Its flags, separated by spaces; "" for its name with dashes."""
@@ -46,6 +40,8 @@ class Spelling(NamedTuple):
     """The type of a value that click parses."""
     multiple: bool | None = None
     """Whether it may be repeated."""
+    section: str = ""
+    """The section of the help, for an option that another command has in another one."""
     default: Any = None
     """A default in place of the parameter's, or REQUIRED; OPTIONAL for a parameter without one that may be absent."""
 
@@ -58,40 +54,35 @@ SPELLINGS: Mapping[str, Spelling] = {
     "as_json": Spelling("--json"),
     "assume": Spelling(metavar="'NAME: WORDS'"),
     "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
-    "baseline": Spelling(metavar="FILE"),
-    "custom_ops": Spelling(metavar="LIB"),
     "dims": Spelling("--dim"),
-    "engine": Spelling(metavar="NAME"),
-    "ep": Spelling(metavar="NAME"),
     "from_": Spelling("--from", "DTYPE"),
     "froms": Spelling("--from", "A,B,...", str, multiple=False, default=OPTIONAL),
-    "inline": Spelling(metavar="NAMES"),
-    "inputs": Spelling(metavar="PATH"),
     "jobs": Spelling("--jobs -j", "N"),
-    "keep": Spelling(metavar="WHAT"),
     "layers": Spelling("--compare-layers"),
-    "max_error": Spelling(metavar="X"),
     "model_memory": Spelling(type=BYTES),
-    "model_time": Spelling(metavar="SECONDS"),
-    "only": Spelling(metavar="PATTERN"),
-    "opset": Spelling(metavar="N"),
-    "over": Spelling(metavar="MODELS"),
-    "parts": Spelling(metavar="N"),
     "plugins": Spelling("--plugin", "OP=PLUGIN[:VERSION]"),
-    "proof_time": Spelling(metavar="SECONDS"),
     "quiet": Spelling("--quiet -q"),
     "report_path": Spelling("--report", "FILE"),
-    "rows": Spelling(metavar="FILE"),
     "rules": Spelling("--rules -r", "NAMES"),
-    "run_time": Spelling(metavar="SECONDS"),
-    "runtime": Spelling("--with"),
-    "skip": Spelling(metavar="PATTERN"),
-    "target": Spelling(type=TargetName()),
+    "runtime": Spelling("--with", "NAME"),
+    "target": Spelling(metavar="NAME", type=TargetName()),
     "tos": Spelling("--to", "A,B,...", str, multiple=False, default=OPTIONAL),
     "upgrade": Spelling(metavar="auto|N", type=OPSET),
     "variables": Spelling("--set", type=VARIABLE, multiple=True),
     "verbose": Spelling("--verbose -v"),
 }
+METAVARS = {
+    "FILE": "baseline custom_ops rows",
+    "MODE": "check external_data",
+    "MODELS": "over",
+    "N": "sm",
+    "NAMES": "inline",
+    "PATH": "inputs",
+    "PATTERN": "only skip",
+    "SECONDS": "model_time proof_time run_time",
+    "WHAT": "keep",
+}
+"""Placeholders of other values, with their parameters; types have NAME, N, X, or their choices."""
 
 
 class DerivedOption(click.Option):
@@ -100,33 +91,12 @@ class DerivedOption(click.Option):
     section: str
     """Its section in the command's help."""
     convert: Callable[[Any], Any] | None
-    """Makes the parameter's value of click's, if they differ."""
+    """Converts click's value to the parameter's, if they differ."""
 
-
-class DerivedCommand(click.Command):
-    """A command whose help begins with its examples, and lists its options by section."""
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the text."""
-        text = cleandoc(self.help or "")
-        with formatter.section("Examples"):
-            for example in _EXAMPLE.findall(text):
-                formatter.write_text(" ".join(example.split()))
-        with formatter.indentation():
-            formatter.write_paragraph()
-            formatter.write_text(_EXAMPLE.sub("", text))
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, section by section."""
-        rows: dict[str, list[tuple[str, str]]] = {"Edits": [], **{title: [] for title in SECTIONS}}
-        for item in self.get_params(ctx):
-            record = item.get_help_record(ctx) if isinstance(item, click.Option) else None
-            if record is not None:
-                rows[getattr(item, "section", "Options")].append(record)
-        for title, known in rows.items():
-            if known:
-                with formatter.section(title):
-                    formatter.write_dl(known)
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the flags and the text, which has the default already."""
+        record = super().get_help_record(ctx)
+        return None if record is None else (record[0], self.help or "")
 
 
 def derived_command(
@@ -135,15 +105,15 @@ def derived_command(
     *,
     without: str = "",
     shared: str = "",
-    cls: type[click.Command] = DerivedCommand,
+    cls: type[click.Command] = HelpPage,
     **spelled: Spelling,
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make a command of a function; its options are the parameters of public functions, and its own.
 
     of: the public functions (`compare`) or types (`module:Name`), separated by spaces.  positional: the placeholders of
     positional arguments by parameter: "IN", "[OUT]" for one that may be absent, "OUT..." for several.  without:
-    parameters that are not options.  shared: further options of `SECTIONS`; every command has --json.  spelled:
-    differences from `SPELLINGS`.  A parameter `options` stands for the options of checks.
+    parameters that are not options.  shared: further options of `SHARED`; every command has --json.  spelled:
+    differences from `SPELLINGS`.  A parameter `options` means the options of checks.
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
@@ -154,7 +124,7 @@ def derived_command(
         arguments = [_argument(name, metavar, spelled.get(name)) for name, metavar in (positional or {}).items()]
         takes_checks = any(item.name == "options" for name in of.split() for item in _declarations(name))
         checks = {item.name for item in known if takes_checks and item.module == CHECK_OPTIONS[0]}
-        text = re.sub(r"\n+ *Args:\n(?: {8}.*\n|\n)*", "\n", function.__doc__ or "")
+        text = re.sub(r"\n+ *Args:\n(?: {8}.*\n)*", "\n", function.__doc__ or "")
         callback = _callback(function, options, checks)
         return cls(function.__name__, callback=callback, params=[*arguments, *options], help=text)
 
@@ -168,15 +138,15 @@ def _parameters(function: Callable[..., None], of: str, shared: str) -> Sequence
         for part in declared(*CHECK_OPTIONS) if item.name == "options" else [item]:
             found.setdefault(part.name, part)
     for item in declared(function.__module__, function.__name__):
-        known = found.get(item.name) or _shared().get(item.name, ("", item))[1]
+        known = found.get(item.name) or _shared().get(item.name, item)
         found[item.name] = known if item.default is REQUIRED else item._replace(words=item.words or known.words)
-    return [*found.values(), *(_shared()[name][1] for name in (*shared.split(), "as_json"))]
+    return [*found.values(), *(_shared()[name] for name in (*shared.split(), "as_json"))]
 
 
 @cache
-def _shared() -> Mapping[str, tuple[str, Declared]]:
-    """The options of all sections, with their section, by name."""
-    return {item.name: (title, item) for title, kinds in SECTIONS.items() for kind in kinds for item in declared(*kind)}
+def _shared() -> Mapping[str, Declared]:
+    """The options of several commands, by name."""
+    return {item.name: item for kind in SHARED for item in declared(*kind)}
 
 
 def _declarations(name: str) -> Sequence[Declared]:
@@ -194,13 +164,12 @@ def _words(item: Declared, words: str) -> str:
     if there is not None:
         others = (*_declarations(there[1]), *declared(item.module, there[1]))
         words = next(other.words for other in others if other.name == item.name)
-    words = " ".join(_IN_PYTHON.sub("", words.replace("`", "")).split())
-    return f"{words[:1].upper()}{words[1:]}"
+    words = " ".join(re.sub('[`"]', "", _IN_PYTHON.sub("", words)).split())
+    return words if re.match(r"\w+: ", words) else f"{words[:1].upper()}{words[1:]}"
 
 
 def _option(item: Declared, words: str | None, spelled: Spelling | None) -> DerivedOption:
     """The option of a parameter.  words: the command's own."""
-    section, declaration = _shared().get(item.name, ("Options", item))
     spelling = _spelling(item.name, spelled)
     kind, multiple = (spelling.type, False) if spelling.type is not None else _kind(item)
     multiple = multiple if spelling.multiple is None else spelling.multiple
@@ -210,7 +179,7 @@ def _option(item: Declared, words: str | None, spelled: Spelling | None) -> Deri
     is_text = kind is str and not multiple
     is_unset = default in (REQUIRED, OPTIONAL, () if is_text else "" if isinstance(kind, click.Choice) else OPTIONAL)
     flags = spelling.flags or f"--{'no-' * negated}{item.name.strip('_').replace('_', '-')}"
-    text = _words(item, words or declaration.words)
+    text = _words(item, words or _shared().get(item.name, item).words)
     text = f"Do not {text[:1].lower()}{text[1:]}" if negated and words is None else text
     text = _for_choices(text, kind.choices) if item.name == "check" else text
     given: dict[str, Any] = {} if required else {"default": False if is_flag else None if is_unset else default}
@@ -221,14 +190,31 @@ def _option(item: Declared, words: str | None, spelled: Spelling | None) -> Deri
         multiple=multiple,
         required=required,
         **given,
-        show_default=not is_flag and not is_unset and default not in (None, "", ()),
-        metavar=spelling.metavar,
-        help=f"{text.rstrip('.')}; repeatable." if multiple else text,
+        metavar=spelling.metavar or (None if is_flag else _metavar(item.name, kind)),
+        help=_with_default(text, "" if is_flag or is_unset else default, multiple=multiple, required=required),
     )
     is_mapping = kind in (NAMED_NUMBER, NAMED_SIZES, VARIABLE)
     option.convert = dict if is_mapping else operator.not_ if negated else None
-    option.section = section if words is None else "Options"
+    homes = (title for title, names in SECTIONS.items() if item.name in names.split())
+    option.section = spelling.section or next(homes, "Options")
     return option
+
+
+def _metavar(name: str, kind: Any) -> str | None:
+    """The placeholder of a value by its name or its type; click's own for other types."""
+    found = next((metavar for metavar, names in METAVARS.items() if name in names.split()), None)
+    if found is not None or not isinstance(kind, click.Choice):
+        return found or {float: "X", int: "N", str: "NAME"}.get(kind, "N" if isinstance(kind, click.IntRange) else None)
+    return "|".join(map(str, kind.choices))
+
+
+def _with_default(text: str, default: Any, *, multiple: bool, required: bool) -> str:
+    """The text of an option, with a last sentence for its default unless the text has one."""
+    before, sign, own = text.partition(" Default: ")
+    values = default if isinstance(default, tuple) else () if default in (None, "") else (default,)
+    usual = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    last = f" Default: {own or f'{usual}.'}" if sign or usual else " Required." if required else ""
+    return f"{before}{' Repeatable.' if multiple else ''}{last}"
 
 
 def _spelling(name: str, spelled: Spelling | None) -> Spelling:
@@ -240,9 +226,9 @@ def _spelling(name: str, spelled: Spelling | None) -> Spelling:
 
 
 def _for_choices(words: str, choices: Sequence[str]) -> str:
-    """The words of a choice, without parts for values that a command does not have: "model: ...; none: ..."."""
-    parts = [part.rstrip(".") for part in words.split("; ")]
-    return f"{'; '.join(part for part in parts if part.partition(':')[0].lower() in choices)}."
+    """The sentences for the values that a command has: "model: .... none: ....".  Other texts stay as they are."""
+    parts = re.split(r"(?<=\.) (?=[a-z]+: )", words)
+    return " ".join(part for part in parts if len(parts) == 1 or part.partition(":")[0].lower() in choices)
 
 
 def _kind(item: Declared) -> tuple[Any, bool]:

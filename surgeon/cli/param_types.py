@@ -44,7 +44,7 @@ class TargetName(Names):
 
 
 class ParsedType(ParamType):
-    """A type of options whose text a function parses; it raises ValueError with a sentence for what it refuses."""
+    """A type of options whose text a function parses; it raises ValueError with a sentence for invalid text."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = name, parse
@@ -60,7 +60,7 @@ class ParsedType(ParamType):
 def _named_number(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition("=")
     if not name or not number.strip().isdecimal():
-        raise ValueError(f"{text!r} is not of the form NAME=NUMBER")
+        raise ValueError(f"expected NAME=N (for example batch=4), got {text!r}")
     return name.strip(), int(number)
 
 
@@ -68,7 +68,7 @@ def _named_sizes(text: str) -> tuple[str, int | Sizes]:
     name, _, sizes = text.rpartition("=")
     numbers = [part.strip() for part in sizes.split(":")]
     if not name or len(numbers) not in (1, 3) or not all(part.isdecimal() for part in numbers):
-        raise ValueError(f"{text!r} is not of the form NAME=NUMBER or NAME=LEAST:BEST:LARGEST")
+        raise ValueError(f"expected NAME=N or NAME=MIN:OPT:MAX (for example batch=1:4:8), got {text!r}")
     found = list(map(int, numbers))
     return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
 
@@ -77,14 +77,14 @@ def _opset(text: str) -> int | str:
     if text in ("auto", "none"):
         return text
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is neither auto, none nor the number of an opset")
+        raise ValueError(f"expected auto, none or an opset (for example 21), got {text!r}")
     return int(text)
 
 
 def _variable(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
-        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
+        raise ValueError(f"expected NAME=VALUE, got {text!r}")
     for kind in (int, float):
         try:
             return name.strip(), kind(value)
@@ -97,13 +97,13 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{text!r} is not of the form 0.485,0.456,0.406") from None
+        raise ValueError(f"expected numbers such as 0.485,0.456,0.406, got {text!r}") from None
 
 
 def _bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
     if found is None:
-        raise ValueError(f"{text!r} is no size; write 500MB, 4GB or 4GiB")
+        raise ValueError(f"invalid size {text!r}; examples: 500MB, 4GB, 4GiB")
     unit = _UNITS[found[2]]
     return int(float(found[1]) * (unit if not found[3] else 1 << 10 * list(_UNITS).index(found[2])))
 

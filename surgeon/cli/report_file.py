@@ -34,27 +34,28 @@ def require_report_path(path: str | None, *models: str) -> None:
         return  # opening and closing it would end the reader's input
     real = os.path.realpath(path)
     if any(real == os.path.realpath(model) or _same_file(real, model) for model in models):
-        raise UsageError(f"--report names {path}, which is the model; name another file.")
+        raise UsageError(f"--report would overwrite the model {path}. Choose another file.")
     if not os.path.isdir(os.path.dirname(real)):
-        raise ModelFileError(f"The folder of the report {path} does not exist: create it first.")
+        raise ModelFileError(f"The folder of the report {path} does not exist. Create it first.")
     if os.path.isdir(real):
-        raise ModelFileError(f"{path} is a folder: name the file for the report.")
+        raise ModelFileError(f"--report needs a file, but {path} is a folder.")
     is_there = os.path.exists(real)
     try:
         if is_there and not _is_report(real):
-            raise UsageError(f"--report names {path}, which exists and is no report: name another file or remove it.")
+            raise UsageError(
+                f"--report would overwrite {path}, which is not a report. Choose another file, or delete it first."
+            )
         if any(_is_data_file(real, source, models[-1]) for source in models[:-1] or models):
-            raise UsageError(f"--report names {path}, which is a data file of the model; name another file.")
+            raise UsageError(f"--report would overwrite {path}, a data file of the model. Choose another file.")
         known = suffixes()
         if os.path.splitext(path)[1].lower() not in ("", ".json", *SUFFIXES, *known):
             others = f", or {' or '.join(known)}" if known else ""
-            kinds = f"a page (.html) or JSON (.json){others}"
-            raise UsageError(f"--report names {path}; a report is {kinds}: name such a file.")
+            raise UsageError(f"--report {path}: a report is HTML (.html) or JSON (.json){others}.")
         os.close(os.open(real, os.O_WRONLY | os.O_CREAT, 0o666))
         if not is_there:
             os.unlink(real)
     except OSError as error:
-        raise ModelFileError(f"The report {path} cannot be written ({error.strerror}): name another file.") from None
+        raise ModelFileError(f"Cannot write the report {path} ({error.strerror}). Choose another file.") from None
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -140,7 +141,7 @@ def _diff_lines(report: Any) -> Iterable[str]:
 
 
 def _remarks(report: Any) -> Iterator[str]:
-    """What a quiet run says of a report: what failed, what could not be proved, and requests that were not met."""
+    """The lines that a quiet run prints: failures, unproved results, and requests that were not met."""
     from surgeon.display.content.near_misses import warning_lines
     from surgeon.pipeline.rewriting.rollback import rollback_message
 
@@ -160,7 +161,7 @@ def emit(
 ) -> None:
     """Write the report of a command if requested, print its results as JSON or as text, and leave with its exit code.
 
-    error: what the command ends with; the caller raises it.  show: prints something else than the results' documents.
+    error: the error that the caller raises next.  show: prints other text than the results' documents.
     """
     ctx = click.get_current_context()
     make = partial(envelope, results, typed(), code=error.exit_code if error else code, error=error)
@@ -194,4 +195,4 @@ def _write_report(results: Sequence[Any], path: str, make: Callable[[], dict[str
     try:
         write_text(path, text, "backslashreplace")
     except OSError as failure:
-        raise ModelFileError(f"The report {path} cannot be written: {failure.strerror}.") from None
+        raise ModelFileError(f"Cannot write the report {path}: {failure.strerror}") from None

@@ -127,9 +127,8 @@ def explain(
         rules: as for `rewrite`.
         target: as for `rewrite`.
         ep: as for `rewrite`.
-        node: the name of a node, or of a tensor that it makes: say why each pattern does not match there.
-        top: how many different misses to list of each rule; equal ones are listed once, with the other sites.  In
-            Python, None for all.
+        node: explain one node, given by its name or by the name of a tensor that it produces.
+        top: number of different near misses to list per rule.  In Python, None for all.
 
     Returns:
         The misses, a list that prints as the command line has it; none of a rule that fires wherever its pattern is

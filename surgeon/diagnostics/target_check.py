@@ -54,18 +54,17 @@ def check(
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        target: "ort" (ONNX Runtime), "onnx" (only the standard), "tensorrt" (its own parser where tensorrt-rtx is
-            installed, else tables of its documentation), or another that is installed.
-        ep: the execution provider of ONNX Runtime, "cpu" by default; a node that falls back from another to the CPU is
-            reported and does not count.
+        target: runtime to check for: "ort", "onnx" (only ops of the standard), "tensorrt", or an installed target.
+        ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU is
+            reported, but is not a problem.  Default: "cpu".
         custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
             for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
             Runtime's CPU provider, have that load it.
-        run_time: seconds of processor time in which it has to load, or to be built.
-        trt: the TensorRT that is asked, "tensorrt-rtx" (by default) or "tensorrt".
-        build: for TensorRT, also build an engine, on any machine, and drop it.
-        sm: the compute capability of the GPU to build for: "75", "80", "86", "89", "120" or "121".
+        run_time: CPU time for the runtime to load or build the model.
+        trt: TensorRT package to use: "tensorrt-rtx" or "tensorrt".  Default: "tensorrt-rtx".
+        build: also build an engine.  This needs no GPU.
+        sm: compute capability of the GPU that the engine is for: "75", "80", "86", "89", "120" or "121".
         dims: sizes of free dimensions in that build: one, or (least, best, largest).
 
     Returns:

@@ -55,17 +55,17 @@ def convert(
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-        to: the new dtype: "float16", "bfloat16", "float32" or "int32".
-        from_: the old dtype; by default float32, of int32 int64, of float32 float64.
+        to: dtype to convert to: "float16", "bfloat16", "float32" or "int32".
+        from_: dtype to convert from.  Default: float32; for int32, int64; for float32, float64.
         output: the path to write, for a source that is a path.
-        io: "keep" leaves inputs and outputs of the model as they are, "convert" has them of the new dtype too.
-        keep: what keeps the old dtype: "op:Softmax", "name:*/norm/*", "rule:layer_norm"; "auto" is what runs of the
-            original and known formulas say.
-        max_error: how far an output may move, as a part of its largest number.
-        clamp: have weights that are too large for the new dtype saturate, instead of keeping them.
-        ep: an execution provider of ONNX Runtime ("cpu", "cuda", "dml", "tensorrt"): an op that it has no kernel for in
-            the new dtype keeps the old one.  By default none is asked.
-        rules: as for `rewrite`; they run first, since an op computes in float32 inside.
+        io: "keep": inputs and outputs of the model keep their dtype.  "convert": they get the new one.
+        keep: nodes that keep their dtype: "op:Softmax", "name:*/norm/*", "rule:layer_norm".  "auto": decide from test
+            runs and known formulas.
+        max_error: largest error of an output, as a fraction of its largest value.
+        clamp: clamp weights that are out of range, instead of keeping them in the old dtype.
+        ep: execution provider of ONNX Runtime that will run the result: "cpu", "cuda", "dml" or "tensorrt".  Nodes
+            without a kernel for the new dtype keep their dtype.  Default: none.
+        rules: as for `rewrite`; they run before the conversion.
         check: "model" runs both models and compares them, "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.
         dry_run: say what would be done, write nothing.

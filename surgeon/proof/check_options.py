@@ -31,33 +31,34 @@ class CheckOptions:
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of dynamic dimensions in the check, by name."""
+    """Size of a dynamic dimension of the generated inputs."""
     seed: int = 0
-    """Seed of the random inputs."""
+    """Seed for generated inputs."""
     custom_ops: Sequence[str | Path] = ()
-    """Libraries of custom ops for ONNX Runtime, Python files that implement ops, `.toml` files that declare plugins."""
+    """Custom-op library for ONNX Runtime, Python file that implements ops, or `.toml` file that declares plugins."""
     rtol: float | None = None
-    """Relative tolerance in place of the dtype's own."""
+    """Relative tolerance.  Default: depends on the dtype."""
     atol: float | None = None
-    """Absolute tolerance in place of the dtype's own."""
+    """Absolute tolerance.  Default: depends on the dtype."""
     inputs: Sequence[Inputs] = ()
-    """Your own inputs: .npz files with an array for each input, or folders of them.  In Python, arrays by name too."""
+    """Input data for runs of the whole model: an .npz file with one array per input, or a folder of them.  In Python,
+    arrays by name too."""
     layers: bool = False
-    """Compare inner tensors of the whole models too."""
+    """Also compare inner tensors of the whole models, and name the first one that differs."""
     proof_time: float = 10.0
-    """Seconds of processor time that the proof of one site may take; beyond, it is unproved."""
+    """CPU time for the proof of one site.  If it takes longer, the site is unproved."""
     run_time: float = DEFAULT_TIMEOUT
-    """Seconds of processor time that one run of a whole model may take."""
+    """CPU time to load or run a whole model.  If it takes longer, the result is unproved."""
     jobs: int | None = None
-    """Number of proofs that run at once, each in a process; by default one for each core, at most four."""
+    """Number of proofs to run in parallel.  Default: one per core, at most 4."""
     cache: bool = True
-    """Remember proofs of sites from run to run, in the folder SURGEON_CACHE or your system's folder for caches."""
+    """Reuse proofs of earlier runs, from the folder SURGEON_CACHE or your system's cache folder."""
     coverage: bool = False
-    """Report sides of decisions in the original nodes that no input of a proof reaches, such as numbers below a
-    threshold.  It runs the original twice, and changes no outcome."""
+    """Report the branches of the original nodes that no input of a proof reaches, such as values below a threshold.
+    This does not change any result."""
     assume: Sequence[str] | Mapping[str, str] = ()
-    """An assumption on the values of an input, as "NAME: WORDS": a range as 0..1, finite, nonzero, sorted, or, for a
-    mask, left-padded, right-padded or no padding.  In Python, words by name too."""
+    """Assumption about the values of an input: a range such as 0..1, finite, nonzero or sorted; for a mask,
+    left-padded, right-padded or no padding.  In Python, "NAME: WORDS", or words by name."""
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):

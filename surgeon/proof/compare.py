@@ -53,11 +53,11 @@ def compare(
         atol: in place of that by dtype.
         layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
         run_time: seconds of processor time that one run of a model may take.
-        runtime: the runtime of the other model: "onnxruntime", or "tensorrt", which builds an engine for this machine's
-            GPU, without TF32; the original runs under ONNX Runtime.
-        assume: an assumption on the values of an input, as "NAME: WORDS": a range as 0..1, finite, nonzero, sorted,
-            or, for a mask, left-padded, right-padded or no padding.  Assumptions that either model carries hold too.
-            In Python, words by name too.
+        runtime: runtime of the other model: "onnxruntime", or "tensorrt", which needs an NVIDIA GPU and runs without
+            TF32.  The original runs under ONNX Runtime.
+        assume: assumption about the values of an input: a range such as 0..1, finite, nonzero or sorted; for a mask,
+            left-padded, right-padded or no padding.  Assumptions in the metadata of either model count too.  In Python,
+            "NAME: WORDS", or words by name.
 
     Returns:
         The result; proved means equal within tolerance on everything that was run.

@@ -346,8 +346,8 @@ def test_another_model_is_appended(tmp_path):
     assert done.exit_code == 0, done.output
     assert "PROVED" in done.output
     assert [node.op_type for node in onnx.load(out).graph.node][-1] == "Relu"
-    assert "has no setting 'k'; it has none" in run("append", source, out, other, "-k", "2").output
-    assert "'relu' cannot be appended" in run("append", source, out, "relu").output
+    assert "has no setting 'k'. Its settings: none" in run("append", source, out, other, "-k", "2").output
+    assert "unknown post-processing 'relu'" in run("append", source, out, "relu").output
     onnx.save(head_model((30, 4), (30, 3)), other)
     done = run("append", source, tmp_path / "two.onnx", other)
     assert done.exit_code == 2

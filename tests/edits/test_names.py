@@ -257,7 +257,7 @@ REFUSED = [
     (["--opset", "\u00b2"], "is no opset"),
     (["--dim", "batch=--3"], "'--3' is no size"),
     (["--free", "\u00b2=batch"], "is no axis"),
-    ([], "Nothing is asked for"),
+    ([], "No edits given"),
     (["--check", "none", "--require-proof", "--strip-doc"], "A proof is required"),
 ]
 

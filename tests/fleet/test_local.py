@@ -237,7 +237,7 @@ def test_models_come_from_tables_too(models):
 def refusals():
     yield "no model fits", ["--over", "{0}/nothing/*.onnx", "--to", "{0}/out"], "No model fits"
     yield "no target", ["--over", "{0}/zoo/*.onnx"], "--to"
-    yield "a model beside", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--over", "{0}/zoo/*.onnx"], "beside --over"
+    yield "a model beside", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--over", "{0}/zoo/*.onnx"], "IN or --over, not both"
     yield "target inside", ["--over", "{0}/**/*.onnx", "--to", "{0}/out"], "would fit"
     yield "over itself", ["--over", "{0}/zoo/a.onnx", "--to", "{0}/zoo"], "over itself"
     yield "one name", ["--over", "{0}/zoo/*.onnx", "--over", "{0}/other/a.onnx", "--to", "{0}/out"], "one name"
@@ -255,8 +255,8 @@ def refusals():
     yield "no table", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--rows", "rows.csv"], ".jsonl or .parquet"
     yield "no baseline", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--baseline", "gone.jsonl"], "table gone.jsonl"
     yield "a store unknown", ["--over", "nosuch://zoo/*.onnx", "--to", "{0}/out"], "nosuch"
-    yield "a lock", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--lock"], "--lock is for one model"
-    yield "alone", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--resume"], "--resume is for many models"
+    yield "a lock", ["--over", "{0}/zoo/*.onnx", "--to", "{0}/out", "--lock"], "--lock is only for one model"
+    yield "alone", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--resume"], "--resume needs --over"
 
 
 @pytest.mark.parametrize(("arguments", "text"), [case[1:] for case in refusals()], ids=[case[0] for case in refusals()])

@@ -211,7 +211,7 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
     code = os.WEXITSTATUS(status)
     if "Traceback (most" in said:
         return "traceback", said
-    if code == 4 or "defect of surgeon" in said:
+    if code == 4 or "Internal error in surgeon" in said:
         return "defect", said
     if code not in (0, 1, 2, 3) or (code == 2 and not _is_one_error(said)):
         return "no sentence", f"exit code {code}: {said}{reported[-500:]}"

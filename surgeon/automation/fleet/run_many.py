@@ -61,18 +61,17 @@ def run_many(
         recipe: the recipe, or the path of its file.
         sources: a pattern ("zoo/**/*.onnx", "s3://zoo/*.onnx"), a table of models (.txt, .jsonl, .parquet), a model, or
             several of these.
-        to: the folder or the store for the results; each is called as its source below the fixed part of the pattern.
-        variables: values for `${name}` in the recipe's file.
-        engine: "local", "dask" (the scheduler that Dask's configuration names) or "dask://HOST:PORT".
-        jobs: how many models are worked on at once by "local".
+        to: folder or store for the results; each has the path of its source below the fixed part of the pattern.
+        variables: value of `${name}` in the recipe.
+        engine: where the models are processed: "local", "dask" (the configured scheduler) or "dask://HOST:PORT".
+        jobs: number of models to process in parallel on this machine.
         client: a Dask client, in place of an engine.
-        resume: skip models that are done already and have not changed since.
-        baseline: rows of another run (.jsonl, .parquet) to compare with those of this one.
-        rows: a file for a row of each model: .jsonl grows during the run, .parquet is written at the end.
-        own_proofs: prove each model by itself, also what was proved for another.
-        model_time: seconds by the clock that one model may take.
-        model_memory: the memory that the process of one model may have; by default all of the machine's.  In Python,
-            bytes.
+        resume: skip models that are done and unchanged.
+        baseline: rows of an earlier run (.jsonl or .parquet) to compare with those of this run.
+        rows: write one row per model: .jsonl is appended during the run, .parquet is written at the end.
+        own_proofs: repeat proofs that another model of this run already has.
+        model_time: wall-clock limit for one model, in seconds.
+        model_memory: memory limit for the process of one model, for example 4GB.  In Python, bytes.  Default: none.
         check: "auto" proves every site of rules and what edits claim, "none" nothing.
         require_proof: treat what cannot be proved as failed.
         external_data: what becomes of data files: "auto", "copy" or "inline".

@@ -46,11 +46,11 @@ def run(
         recipe: the recipe, or the path of its file.
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
         output: the path to write, for a source that is a path.
-        variables: values for `${name}` in the recipe's file.
+        variables: value of `${name}` in the recipe.
         check: "auto" proves every site of rules and what edits claim, "none" nothing.
         require_proof: treat what cannot be proved as failed.
-        lock: write the steps that were taken to a file beside the recipe, with the suffix `.lock`.
-        expect_same: write the model only if the steps are those of that file.
+        lock: write a lock file next to the recipe that records the result of each step.
+        expect_same: write the model only if each step does what the lock file records.
         dry_run: say what would be done, write nothing.
         external_data: what becomes of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.

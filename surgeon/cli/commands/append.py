@@ -1,4 +1,4 @@
-"""The command `surgeon append`: adds post-processing behind a model's outputs."""
+"""The command `surgeon append`: adds post-processing to the outputs of a model."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,7 @@ KINDS = ("argmax", "softmax", "sigmoid", "topk", *DETECTORS)
 def _kind(text: str) -> str:
     """The kind of post-processing, or the path of another model."""
     if text not in KINDS and not text.endswith(".onnx"):
-        raise ValueError(f"{text!r} cannot be appended; give one of {', '.join(KINDS)}, or FILE.onnx")
+        raise ValueError(f"unknown post-processing {text!r}; choose {', '.join(KINDS)} or FILE.onnx")
     return text
 
 
@@ -49,15 +49,16 @@ def append(
     background: Literal["first", "last", "none"] | None = None,
     **settings: Any,
 ) -> None:
-    """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
+    """Add post-processing to an output of IN, so that OUT returns the best class, probabilities, top-k or detections.
 
-    The head of a detector is found by structure: what its own suppression reads, or boxes beside scores.
-    FILE.onnx appends another model, whose only input the answer feeds; `surgeon merge` connects several.
-    Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
+    surgeon finds the head of a detector by its structure.  FILE.onnx appends another model, whose only input reads the
+    output; to connect more inputs, use surgeon merge.
+    Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5
+    Exit codes: 1 OUT differs from IN followed by the post-processing
 
     Args:
-        name: the output to append to; for a detector the tensor of boxes.  By default the only output, or the head.
-        activation: the function that makes probabilities of a detector's scores, where the model has none.
+        name: output to append to; for a detector, the tensor of boxes.  Default: the only output, or the head.
+        activation: function that turns the scores of a detector into probabilities, if the model has none.
     """
     ctx = click.get_current_context()
     given = {name: value for name, value in settings.items() if name in SETTINGS} | {"options": options}
@@ -78,7 +79,7 @@ def requested_edits(ctx: click.Context) -> "list[Edit]":
     kind, name = ctx.params["kind"], ctx.params["name"]
     if kind not in KINDS:
         how = command("merge", "IN", kind, "OUT", "--connect", "OUTPUT=INPUT")
-        raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it: {how}")
+        raise UsageError(f"A recipe cannot append the model {kind}. Merge it instead: {how}")
     if kind in DETECTORS:
         given = _given_settings(kind, ("activation", *POSTPROCESSING[kind].settings()), ctx)
         return detector_tail(ctx.params["source"], kind, output=name or "", **given)
@@ -100,5 +101,5 @@ def _given_settings(kind: str, known: Sequence[str], ctx: click.Context) -> dict
     given = {name: ctx.params[name] for name in typed if name != "name"}
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise UsageError(f"{kind} has no setting {unknown!r}; it has {', '.join(known) or 'none'}.")
+        raise UsageError(f"{kind} has no setting {unknown!r}. Its settings: {', '.join(known) or 'none'}.")
     return given

@@ -17,15 +17,16 @@ def bench(
     expect_not_slower: bool = False,
     **settings: Any,
 ) -> None:
-    """Run IN and OUT in turn under ONNX Runtime, its own optimisations on for both, and compare their latency.
+    """Run IN and OUT in turn under ONNX Runtime, with its own optimisations, and compare their latency.
 
-    Every model runs once in each round, in a new order each time, so that what else the machine does falls on all
-    alike.  The ratio is the median over the rounds of OUT's time by IN's, with its 95 % interval: that of the sign
-    test, made wide enough for each single load.  Whether they answer the same is for surgeon compare.
+    Each round runs every model once, in a random order, so that other load on the machine affects all models equally.
+    surgeon prints the median ratio of OUT's time to IN's time, with its 95 % interval.  To compare their outputs, use
+    surgeon compare.
     Example: surgeon bench in.onnx out.onnx --dim batch=1
+    Exit codes: 1 a model is slower than IN, with --expect-not-slower
 
     Args:
-        expect_not_slower: end with exit code 1 where a model is slower than IN.
+        expect_not_slower: exit with code 1 if a model is slower than IN.
     """
     from surgeon.runtime.timing.bench import bench as run
     from surgeon.runtime.timing.latency import SLOWER

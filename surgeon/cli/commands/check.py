@@ -1,4 +1,4 @@
-"""The command `surgeon check`: what prevents a model from running on a target."""
+"""The command `surgeon check`: lists the nodes that a target cannot run."""
 
 import sys
 from collections.abc import Sequence
@@ -18,14 +18,16 @@ def _checkable_targets() -> Sequence[str]:
 
 @derived_command("check", {"source": "MODEL"}, target=Spelling(type=TargetName(_checkable_targets)))
 def check(source: str, target: str, report_path: str | None, verbose: bool, **settings: Any) -> None:
-    """List the nodes of MODEL that a target cannot run, the lines of code they came from, and remedies.
+    """List the nodes of MODEL that a target cannot run, with their source lines and suggested remedies.
 
-    Faults of the graph itself are listed too.  Nothing is written.  Exit codes: 0 it runs, 1 something cannot run,
-    2 the runtime did not answer: it ended, or took too much time or memory.
+    Errors in the graph itself are listed as well.  Nothing is written.
     Example: surgeon check model.onnx --target tensorrt
+    Exit codes: 0 no problems, 1 the target cannot run the model, 2 bad input, or the runtime crashed or ran out of time
+    or memory
 
     Args:
-        load: do not have the runtime itself read the model.
+        dims: size of a dynamic dimension for --build, or MIN:OPT:MAX.
+        load: use only surgeon's tables, and do not load the model in the runtime.
     """
     from surgeon.diagnostics.target_check import check as run
     from surgeon.display.terminal.terminal_renderer import show

@@ -10,11 +10,12 @@ from surgeon.cli.report_file import emit, require_report_path
 
 @derived_command("compare", {"original": "ORIGINAL", "other": "OTHER"})
 def compare(original: str, other: str, report_path: str | None, verbose: bool, **settings: Any) -> None:
-    """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs and compare every output.
+    """Run ORIGINAL and OTHER under ONNX Runtime on the same inputs, and compare every output.
 
-    An op without a kernel runs by your Python implementation, if --custom-ops gives one.  Inputs are made to fit the
-    graph unless you give yours.  Exit codes: 0 equal within tolerance, 1 different or unproved, 2 bad input.
+    Ops without a kernel run with the Python implementations in --custom-ops.  Without --inputs, surgeon generates
+    inputs that fit the graph.
     Example: surgeon compare in.onnx out.onnx --compare-layers
+    Exit codes: 0 equal within tolerance, 1 different, or no result
     """
     from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.compare import compare as run

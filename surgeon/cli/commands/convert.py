@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "convert",
     {"source": "IN", "output": "OUT"},
     without=f"layers {OF_SITES}",
-    to=Spelling(type=click.Choice(["float16", "bfloat16", "float32", "int32"])),
+    to=Spelling(metavar="DTYPE", type=click.Choice(["float16", "bfloat16", "float32", "int32"]), section="Options"),
 )
 def convert(
     source: str,
@@ -28,10 +28,12 @@ def convert(
     options: "CheckOptions",
     **settings: Any,
 ) -> None:
-    """Convert IN to another precision, the fewest nodes and Casts beside, and write OUT.
+    """Convert IN to another dtype with as few exceptions and Casts as possible, and write OUT.
 
-    Nodes whose numbers half precision does not hold are found by runs of IN and kept, each with its reason; the result
-    is compared with IN.  IN and OUT may be the same file.  Example: surgeon convert in.onnx half.onnx --to float16
+    surgeon runs IN to find nodes that half precision cannot represent.  These keep their dtype, each with a reason.
+    OUT is then compared with IN.  IN and OUT may be the same file.
+    Example: surgeon convert in.onnx half.onnx --to float16
+    Exit codes: 1 an output differs by more than --max-error
     """
     from surgeon.precision.convert import convert as run
 

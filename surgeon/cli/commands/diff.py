@@ -1,4 +1,4 @@
-"""The command `surgeon diff`: shows how two models differ."""
+"""The command `surgeon diff`: lists the differences between two models."""
 
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import derived_command
@@ -7,13 +7,13 @@ from surgeon.cli.report_file import emit, require_report_path
 
 @derived_command("diff", {"first": "FIRST", "second": "SECOND"})
 def diff(first: str, second: str, report_path: str | None) -> None:
-    """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
+    """List the differences between FIRST and SECOND: nodes, attributes, constants, weights, dtypes and shapes.
 
-    Nodes are matched by their ops and their neighbours, not by their names; equal differences at many sites are listed
-    once.  Nothing is run: surgeon compare says whether both compute the same.  Metadata, doc strings, producer and IR
-    version come last and do not count; declared shapes of inner tensors are not compared.  Exit codes: 0 no difference
-    that counts, 1 a difference, 2 bad input.
+    Nodes are matched by their ops and neighbours, not by their names.  A difference that occurs at many sites is listed
+    once.  No model is run; to compare outputs, use surgeon compare.  Metadata, doc strings, producer and IR version are
+    listed last and do not count.  Declared shapes of inner tensors are not compared.
     Example: surgeon diff before.onnx after.onnx
+    Exit codes: 0 no difference that counts, 1 a difference
     """
     from surgeon.display.diff.diff_models import diff as run
 

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from surgeon.cli.options import derived_command
+from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import emit
 from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 
 
-@derived_command("draw", {"source": "MODEL", "output": "OUT.svg"}, without="models titles")
+@derived_command(
+    "draw", {"source": "MODEL", "output": "OUT.svg"}, without="models titles", beside=Spelling(metavar="MODEL")
+)
 def draw(source: str, output: str, beside: str | None = None, **settings: Any) -> None:
     """Draw MODEL from top to bottom: ops with their attributes and constants, tensors with their dtypes and shapes.
-
     Example: surgeon draw model.onnx gelu.svg --around /mlp/Gelu
 
     Args:
-        beside: another model, drawn beside the first.
+        beside: second model, drawn to the right of the first.
     """
     from surgeon.display.pictures.draw import TooManyNodes
     from surgeon.display.pictures.draw import draw as run

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import OF_SITES, DerivedCommand, DerivedOption, Spelling, derived_command
+from surgeon.cli.help_page import HelpPage
+from surgeon.cli.options import OF_SITES, DerivedOption, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -41,7 +42,7 @@ def _options() -> tuple[click.Option, ...]:
     return tuple(options)
 
 
-class EditCommand(DerivedCommand):
+class EditCommand(HelpPage):
     """A command that takes edits; installed edits are searched when it runs or prints its help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -82,7 +83,7 @@ def single_input_or_output(source: str, side: str, instead: str = "") -> str:
 
 
 def edit_command(
-    of: str, positional: Mapping[str, str] = IN_OUT, cls: type[click.Command] = DerivedCommand, **spelled: Spelling
+    of: str, positional: Mapping[str, str] = IN_OUT, cls: type[click.Command] = HelpPage, **spelled: Spelling
 ) -> "Callable[[Callable[[click.Context], list[Edit]]], click.Command]":
     """Make a command of a function that returns the edits of a command line: they change IN, and OUT is written.
 
@@ -103,10 +104,11 @@ def edit_command(
 
 @edit_command("edit", cls=EditCommand, dims=Spelling("--check-dim"))
 def edit(ctx: click.Context) -> "list[Edit]":
-    """Change IN as the edits say, in the order in which they stand, compare the result with IN, and write OUT.
+    """Apply edits to IN in the given order, compare the result with IN, and write OUT.
 
-    What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
-    Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
+    The rest of the file stays byte for byte the same, and weights are not read.  IN and OUT may be the same file.
+    Example: surgeon edit in.onnx out.onnx --rename images=pixels
+    Exit codes: 1 OUT differs from IN
     """
     from surgeon.edits.installed_edits import all_edits
 
@@ -114,7 +116,7 @@ def edit(ctx: click.Context) -> "list[Edit]":
     typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]
     found = [kinds[flag].parse("" if text is True else text) for flag, text in typed]
     if not found:
-        raise UsageError("Nothing is asked for; name an edit, as in --rename images=pixels; --help has all.")
+        raise UsageError("No edits given. Example: --rename images=pixels (--help lists all edits).")
     return found
 
 

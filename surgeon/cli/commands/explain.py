@@ -1,4 +1,4 @@
-"""The command `surgeon explain`: why rules nearly fire, but do not."""
+"""The command `surgeon explain`: shows why rules almost match, but do not."""
 
 import sys
 from collections.abc import Sequence
@@ -19,11 +19,12 @@ def explain(
     report_path: str | None,
     **settings: Any,
 ) -> None:
-    """Say where rules nearly fire in MODEL, nearest misses first, what differs there, and what change would help.
+    """Show where rules almost match in MODEL, why they do not, and which change would help.
 
-    Several rules run together first, in memory; the misses are those of the model that they leave.  Nothing is written.
-
+    The nearest miss comes first.  With several rules, surgeon first applies them in memory and explains the result.
+    Nothing is written.
     Example: surgeon explain in.onnx --rules gelu
+    Exit codes: 0 success, with or without near misses
     """
     from surgeon.diagnostics.explanation import explanations
     from surgeon.display.content.explanation import document

@@ -1,4 +1,4 @@
-"""The command `surgeon extract`: writes a part of a model as a model."""
+"""The command `surgeon extract`: writes a part of a model to its own file."""
 
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 @edit_command("extract")
 def extract(ctx: click.Context) -> "list[Edit]":
-    """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
+    """Extract the smallest part of IN that computes some tensors from others, and write it to OUT.
 
-    The result is compared with the inner tensors of IN under ONNX Runtime.
-    Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
+    surgeon runs OUT and compares it with the inner tensors of IN.
+    Example: surgeon extract in.onnx out.onnx --from /block.1/out --to logits
+    Exit codes: 1 OUT differs from that part of IN
     """
     from surgeon.edits.extract import Extract
 
     froms, tos = ctx.params["froms"], ctx.params["tos"]
     if not froms and not tos:
-        raise UsageError("Say where to cut, with --from, --to, or both.")
+        raise UsageError("No cuts given. Give the first tensors with --from, the last ones with --to, or both.")
     return [Extract.parse(f"{froms or ''}={tos or ''}")]

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     op=Spelling(metavar="DOMAIN::NAME"),
 )
 def insert(ctx: click.Context) -> "list[Edit]":
-    """Write to OUT the model IN with one node in the place of all that lies between two cuts.
+    """Replace all nodes between two cuts of IN with one node, and write OUT.
 
-    It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
-    Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
+    The implementation of the op in --custom-ops proves the replacement.  Without one it is unproved.
+    Example: surgeon insert in.onnx out.onnx --between x --and y --op my::Swish
+    Exit codes: 1 the node differs from the nodes that it replaces
 
     Args:
-        attributes: an attribute of the node: alpha=0.5, sizes=[1,2], mode=linear, label:string=3.
+        attributes: attribute of the node: alpha=0.5, sizes=[1,2], mode=linear, label:string=3.
     """
     from surgeon.edits.attribute_text import parse_attribute
     from surgeon.edits.insert import Insert

@@ -6,8 +6,7 @@ from surgeon.cli.report_file import emit
 
 @derived_command("inspect", {"source": "MODEL"})
 def inspect(source: str) -> None:
-    """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read.
-
+    """Show the inputs, outputs, opsets, ops, custom ops and weight sizes of MODEL.  Weights are not read.
     Example: surgeon inspect model.onnx --json
     """
     from surgeon.targets.inspection.model_summary import inspect as look

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     dtypes=Spelling("--dtype", "DTYPE"),
     arguments=Spelling("--arg", "NAME=VALUE"),
     vary=Spelling(metavar="NAME=VALUE"),
+    title=Spelling(metavar="TEXT"),
     exporters=Spelling("--exporter"),
     opsets=Spelling("--opset"),
 )
@@ -39,27 +40,30 @@ def learn(
     exporters: Sequence[Literal["dynamo", "torchscript"]] = (),
     opsets: Sequence[int] = (),
 ) -> None:
-    """Print what exporters write for a torch module, class, factory or function as a pattern file.
+    """Print the pattern that exporters write for a torch module, class, factory or function.
 
-    It is exported several times, with other sizes, weights and hyper-parameters: what differs is a parameter of the
-    pattern, what stays is a literal.  Instead of a name, give two or more exports of one operation.
-
+    surgeon exports it several times, with other sizes, weights and hyperparameters.  Values that differ become
+    parameters of the pattern, and equal values become literals.  Instead of a name, give two or more exports of one
+    operation.
     Example: surgeon learn torch.nn:GELU --shape 2,3 --arg approximate=tanh
 
     Args:
-        shapes: the shape of an input, once for each input; 2,3 by default.
-        dtypes: the dtype of the inputs, or one for each; float32 by default.
-        arguments: an argument of the class or function.
-        exporters: the exporter, by default both.
-        opsets: an opset of ai.onnx, by default those at which exporters write something else.
-        vary: another value of an argument, so that a parameter of the pattern takes its place.
+        shapes: shape of an input, once for each input.  Default: 2,3.
+        dtypes: dtype of all inputs, or once for each input.  Default: float32.
+        arguments: argument of the class or function.
+        exporters: exporter to use.  Default: both.
+        opsets: opset of ai.onnx.  Default: each opset at which the exporters change their output.
+        vary: another value of an argument, which then becomes a parameter of the pattern.
+        free_sizes: also export with dynamic sizes, because exporters then write other nodes.
     """
     if any(source.endswith(".onnx") for source in sources):
         if shapes or dtypes or arguments or vary or exporters or opsets or free_sizes:
-            raise UsageError("Models are exported already; leave out the options that say how to export.")
+            raise UsageError(
+                "Models are already exported. Leave out the options for exports, such as --shape and --opset."
+            )
         learned = _from_models(sources, title)
     elif len(sources) > 1:
-        raise UsageError(f"Learn from one module at a time, or from models; {', '.join(sources)} are neither.")
+        raise UsageError(f"Give one module, or two or more .onnx files, not {', '.join(sources)}.")
     else:
         learned = _from_torch(
             sources[0],
@@ -86,7 +90,7 @@ def _from_models(paths: Sequence[str], title: str | None) -> "LearnedOperation":
     from surgeon.file.model import Model
 
     if len(paths) < 2:
-        raise UsageError("One model alone does not say what may differ; give a second export with other sizes.")
+        raise UsageError("A single model does not show which values may differ. Give a second export with other sizes.")
     examples = []
     for path in paths:
         with Model.open(path) as model:
@@ -102,18 +106,16 @@ def _from_torch(
         import torch
     except ModuleNotFoundError:
         how = install_command("torch")
-        raise UsageError(f"Learning from a module needs torch; install it with {how}.") from None
+        raise UsageError(f"Learning from a module needs torch. Install it: {how}") from None
     from surgeon.torch.pattern_learning.module_patterns import learn as run
 
     if len(dtypes) not in (1, len(shapes)):
-        raise UsageError(f"{len(dtypes)} dtypes do not fit {len(shapes)} shapes; give one for all, or one for each.")
+        raise UsageError(f"Got {len(dtypes)} dtypes for {len(shapes)} shapes. Give one dtype, or one for each shape.")
     inputs = []
     for place, shape in enumerate(shapes):
         dtype = getattr(torch, dtypes[place if len(dtypes) > 1 else 0], None)
         if not isinstance(dtype, torch.dtype):
-            raise UsageError(
-                f"torch has no dtype {dtypes[min(place, len(dtypes) - 1)]!r}; write float32 or int64, say."
-            )
+            raise UsageError(f"Unknown dtype {dtypes[min(place, len(dtypes) - 1)]!r}. Examples: float32, int64")
         floats = dtype.is_floating_point or dtype.is_complex
         inputs.append(torch.rand(shape).to(dtype) if floats else torch.randint(0, 2, shape).to(dtype))
     return run(name, *inputs, **settings)
@@ -126,14 +128,14 @@ def _parse_shape(text: str) -> tuple[int, ...]:
     except ValueError:
         shape = (-1,)
     if any(size < 1 for size in shape):
-        raise UsageError(f"{text!r} is no shape; write sizes with commas, as in 2,3.")
+        raise UsageError(f"Invalid shape {text!r}. Example: 2,3")
     return shape
 
 
 def _parse_argument(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"{text!r} is not of the form NAME=VALUE.")
+        raise UsageError(f"Expected NAME=VALUE, got {text!r}.")
     try:
         return name.strip(), ast.literal_eval(value)
     except (ValueError, SyntaxError):

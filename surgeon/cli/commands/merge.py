@@ -18,15 +18,16 @@ from surgeon.errors import UsageError
     prefix=Spelling(metavar="A,B", type=str, multiple=False, default=OPTIONAL),
 )
 def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
-    """Write to OUT one model that computes what A does, and B with what A gives.
+    """Connect outputs of A to inputs of B, and write both as one model to OUT.
 
-    It is compared with A and B, run one after the other under ONNX Runtime.
-    Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
+    surgeon runs A and then B, and compares the result with OUT.
+    Example: surgeon merge a.onnx b.onnx out.onnx --connect boxes=images
+    Exit codes: 1 OUT differs from A followed by B
 
     Args:
-        connect: an output of A that feeds an input of B, or an input that both are to have; by default outputs and
-            inputs of one name.
-        prefix: prefixes of all names of A and of B; either may be empty.
+        connect: output of A that feeds an input of B, or an input that both share.  Default: outputs and inputs with
+            equal names.
+        prefix: prefixes for all names of A and of B; either may be empty.
     """
     from surgeon.pipeline.editing.edit import parse_names, parse_pair
 
@@ -37,7 +38,7 @@ def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: 
             pairs.setdefault(end, []).append(start)
     sides = (prefix or ",").split(",")
     if len(sides) != 2:
-        raise UsageError(f"{prefix!r} is not of the form A,B: two prefixes, either of which may be empty.")
+        raise UsageError(f"Invalid prefixes {prefix!r}: expected A,B (for example d_,c_ or ,c_).")
     run_merge(first, second, output, connect=pairs or None, prefix=(sides[0], sides[1]), **settings)
 
 

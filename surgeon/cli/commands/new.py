@@ -2,32 +2,42 @@
 
 import keyword
 import re
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from surgeon.cli.commands.templates import PACK, RULE, TESTS
+from surgeon.cli.help_page import HelpPage
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import emit
 from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
 
+PACK = {name: name.rpartition("/")[2] for name in ("pyproject.toml", "README.md", "src/{module}/__init__.py")}
+"""The files of a package of rules without its rule and the tests, and their templates."""
 
-@click.group(short_help="Write files to start from.")
+
+class NewGroup(HelpPage, click.Group):
+    """A group of commands."""
+
+
+@click.group(cls=NewGroup)
 def new() -> None:
-    """Write files to start from.  They work without a change."""
+    """Create a rule file and its tests, or a package of rules.  The files work without a change.
+    Example: surgeon new rule squared_relu
+    """
 
 
 @derived_command(positional={"name": "NAME"}, family=Spelling(metavar="FOLDER"))
 def rule(name: str, family: str | None = None) -> None:
-    """Write a rule called NAME, and its tests: models that it changes, and look-alikes.
+    """Create the rule file NAME.py and its tests test_NAME.py in the working directory.
 
-    In a checkout of surgeon they are patterns/FOLDER/NAME.py and tests/patterns/test_NAME.py, else NAME.py and
-    test_NAME.py in the working directory.  Example: surgeon new rule squared_relu
+    In a checkout of surgeon, the files are patterns/FOLDER/NAME.py and tests/patterns/test_NAME.py.
+    Example: surgeon new rule squared_relu
 
     Args:
-        family: in a checkout, the folder of patterns/ that the rule belongs into.
+        family: folder of patterns/ for the rule, in a checkout of surgeon.
     """
     from surgeon.rules.catalogue import all_rules
 
@@ -44,7 +54,12 @@ def rule(name: str, family: str | None = None) -> None:
     tests = Path("tests/patterns" if is_checkout else "", f"test_{name}.py")
     home = f"surgeon.patterns.{folder.name}.{name}" if is_checkout else name
     title = name.replace("_", " ").capitalize()
-    _write({path: RULE.format(name=name, title=title), tests: TESTS.format(name=name, home=home)})
+    _write(
+        {
+            path: _template("rule.py").format(name=name, title=title),
+            tests: _template("tests.py").format(name=name, home=home),
+        }
+    )
     run = f"python -m pytest {tests}"
     group = ["Put the rule into its group in surgeon/patterns/__init__.py."] if is_checkout else []
     lines = [str(path), str(tests), f"They pass as they are: {run}", *group]
@@ -53,8 +68,7 @@ def rule(name: str, family: str | None = None) -> None:
 
 @derived_command(positional={"name": "NAME"})
 def pack(name: str) -> None:
-    """Write a package of rules called NAME: a folder that pip installs, with a rule, a group and tests.
-
+    """Create the folder NAME, a package that pip installs, with a rule, a group and tests.
     Example: surgeon new pack my-rules
     """
     if not re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) or keyword.iskeyword(name):
@@ -65,9 +79,9 @@ def pack(name: str) -> None:
     if find_spec(module) is not None:
         raise UsageError(f"A Python module is already named {module!r}. Choose another name.")
     rule, title = f"{module}_square", "A square"
-    texts = {path.format(module=module): text for path, text in PACK.items()}
-    texts[f"src/{module}/square.py"] = RULE
-    texts[f"tests/test_{module}.py"] = TESTS
+    texts = {path.format(module=module): _template(source) for path, source in PACK.items()}
+    texts[f"src/{module}/square.py"] = _template("rule.py")
+    texts[f"tests/test_{module}.py"] = _template("tests.py")
     names = {"name": rule, "pack": name, "module": module, "title": title, "home": f"{module}.square"}
     paths = {Path(name, path): text.format(**names) for path, text in texts.items()}
     _write(paths)
@@ -76,8 +90,14 @@ def pack(name: str) -> None:
     emit([CommandResult("new", {"files": [*map(str, paths)], "test": run}, lines)])
 
 
-for command in (rule, pack):
-    new.add_command(command)
+rule.short_help, pack.short_help = "Create a rule file and its tests.", "Create a package of rules."
+new.add_command(rule)
+new.add_command(pack)
+
+
+def _template(name: str) -> str:
+    """The text of a new file, with names in braces."""
+    return (files("surgeon.cli") / "templates" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _folder(family: str | None, is_checkout: bool) -> Path:

@@ -1,4 +1,4 @@
-"""The command `surgeon prepend`: adds image preprocessing in front of a model."""
+"""The command `surgeon prepend`: adds image preprocessing to an input of a model."""
 
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,14 @@ SETTINGS = ("layout", "dtype", "mean", "std", "scale", "resize", "bgr")
     resize=Spelling(metavar="N|HxW", type=str, multiple=False),
 )
 def prepend(ctx: click.Context) -> "list[Edit]":
-    """Let IN take pictures as cameras and files give them: layout, dtype, scale, mean and std become part of OUT.
+    """Add image preprocessing to an input of IN, so that OUT accepts raw images.
 
-    Example: surgeon prepend in.onnx out.onnx image --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --resize 224
+    Layout, dtype, scale, mean and std become part of the model.
+    Example: surgeon prepend in.onnx out.onnx image --scale 255 --resize 224
+    Exit codes: 1 OUT differs from preprocessing followed by IN
 
     Args:
-        input: the name of the input, by default of the only one.
+        input: name of the input.  Default: the only input.
     """
     from surgeon.edits.prepend import PrependImage
     from surgeon.pipeline.editing.edit import parse_picture_size

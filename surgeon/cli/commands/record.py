@@ -1,4 +1,4 @@
-"""The command `surgeon record`: writes a command line as steps of a recipe."""
+"""The command `surgeon record`: appends a command line to a recipe."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import OPTIONAL, DerivedCommand, Spelling, derived_command
+from surgeon.cli.help_page import HelpPage
+from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import emit
 from surgeon.display.registry import CommandResult
 from surgeon.errors import UsageError
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 RECORDED = ("append", "edit", "extract", "insert", "prepend", "rewrite")
 
 
-class RecordCommand(DerivedCommand):
-    """A command that leaves the options of the command line behind it to that."""
+class RecordCommand(HelpPage):
+    """A command that does not parse the options of the command line to record."""
 
     ignore_unknown_options, allow_interspersed_args = True, False
 
@@ -32,9 +33,10 @@ class RecordCommand(DerivedCommand):
     arguments=Spelling(type=click.UNPROCESSED, default=OPTIONAL),
 )
 def record(recipe: str, command: str, arguments: Sequence[str]) -> None:
-    """Write to RECIPE what a command line asks for, behind the steps that it has.  Nothing is run, no model is read.
+    """Append the edits and rules of a command line to RECIPE, which is created if it does not exist.
 
-    Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules ort --upgrade auto
+    The command line is not run, and no model is read.
+    Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules gelu
     """
     from surgeon.automation.recipes.recipe import Recipe, step_text, write_recipe
     from surgeon.automation.recipes.recipe_file import load_recipe
@@ -49,9 +51,7 @@ def record(recipe: str, command: str, arguments: Sequence[str]) -> None:
     if path.exists():
         before = load_recipe(path)
         if (before.target, before.ep) != (head["target"], head["ep"]) and command == "rewrite":
-            raise UsageError(
-                f"{recipe} is for the target {before.target}; record another target in a recipe of its own."
-            )
+            raise UsageError(f"{recipe} is for target {before.target}. Record another target in a separate recipe.")
         text = path.read_text(encoding="utf-8").rstrip() + "\n" + "".join(written)
     else:
         text = Recipe(steps, **head).text()
@@ -70,9 +70,7 @@ def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
     known = [*found, *tails, *(rule.name for rule in unique_rules(found))]
     unknown = next((name for name in expected if name not in known), None) if plain == given else None
     if unknown is not None:
-        raise UsageError(
-            f"A number of sites is expected of {unknown!r}, which is not run; {did_you_mean(unknown, known)}"
-        )
+        raise UsageError(f"--expect names {unknown!r}, which --rules does not run; {did_you_mean(unknown, known)}")
 
 
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
@@ -88,7 +86,7 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         assert callback is not None
         return list(inspect.unwrap(callback)(ctx)), head
     if not given["rules"] or given["plugins"]:
-        raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
+        raise UsageError("A recipe needs rules by name: use --rules. For plugins, write a rule file.")
     resolve_provider(given["target"], given["ep"])
     _require_rules(given["rules"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from surgeon.cli.options import derived_command
+from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from surgeon.rules.rule import Rule
 
 
-@derived_command("rewrite", {"source": "IN", "output": "OUT"}, without="progress")
+@derived_command("rewrite", {"source": "IN", "output": "OUT"}, without="progress", jobs=Spelling(section="Checks"))
 def rewrite(
     source: str,
     output: str,
@@ -26,19 +26,22 @@ def rewrite(
     plugins: Sequence[str] = (),
     **settings: Any,
 ) -> None:
-    """Replace what the rules recognise in IN, prove each replacement, and write OUT.
+    """Replace the subgraphs of IN that match the rules, prove each replacement, and write OUT.
 
-    IN and OUT may be the same file.  Example: surgeon rewrite in.onnx out.onnx --rules gelu
+    IN and OUT may be the same file.
+    Example: surgeon rewrite in.onnx out.onnx --rules gelu
+    Exit codes: 1 a site was rolled back or a check failed, 3 --expect was not met
 
     Args:
-        expect: write only if a rule fires this many times, by name; else the exit code is 3.
-        keep_going: end with exit code 0 although sites were rolled back.
-        plugins: write a placeholder as a TensorRT plugin: mylib::op=MyPlugin:1, or ...:1,attribute=field.
+        expect: write OUT only if rule NAME is applied N times.  Otherwise exit with code 3.
+        keep_going: exit with code 0 even if sites were rolled back.
+        plugins: replace a placeholder with a TensorRT plugin node: mylib::op=MyPlugin:1.  Map attributes to plugin
+            fields with ,attribute=field.
     """
     from surgeon.pipeline.rewriting.rewrite import rewrite as run
 
     if not rules and not inline and not plugins:
-        raise UsageError("Nothing is asked for; name rules with --rules, or local functions with --inline.")
+        raise UsageError("No rules given. Choose rules with --rules, for example --rules transformers.")
     requested: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *rules]
     settings["inline"] = [name for item in inline for name in item.split(",") if name]
 
@@ -53,11 +56,11 @@ def rewrite(
 
 
 def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
-    """The rules that write placeholders as plugins."""
+    """The rules that replace placeholders with plugin nodes."""
     if not specs:
         return []
     if target != "tensorrt":
-        raise UsageError(f"Plugins are TensorRT's, and the target is {target}; give --target tensorrt.")
+        raise UsageError(f"--plugin needs --target tensorrt, but the target is {target}.")
     from surgeon.rules.plugin_rule import plugin_rules
 
     return plugin_rules(specs)

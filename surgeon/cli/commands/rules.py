@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from surgeon.rules.rule import Rule
 
 
-@derived_command(positional={"name": "[NAME]"}, targets=Spelling("--target", type=TargetName(), multiple=True))
+@derived_command(
+    positional={"name": "[NAME]"}, targets=Spelling("--target", "NAME", TargetName(), multiple=True, section="Target")
+)
 def rules(
     name: str | None, custom_ops: Sequence[str], cache: bool, prove: bool = False, targets: Sequence[str] = ()
 ) -> None:
-    """List the rules, or print the manual of those that NAME leads to, or prove them.
+    """List rules, show the manual of a rule, or prove it.
 
-    NAME is as for --rules: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 if every form is
-    proved or not matched by the rule, and 1 if one fails or stays unproved.
+    NAME is a rule or a rule file, as for --rules: gelu, ./my_rules.py, package.module:name.
     Example: surgeon rules gelu --prove
+    Exit codes: 1 a form failed or is unproved, with --prove
 
     Args:
-        prove: prove every pattern against every form, from the rule alone.
+        prove: prove every pattern against every form of the replacement, on generated models.
         targets: prove only the forms of this target.
     """
     from surgeon.display.terminal.rule_manual import print_list, print_postprocessing, rule_list
@@ -41,7 +43,7 @@ def rules(
 
     if name is None:
         if prove:
-            raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
+            raise UsageError(f"--prove needs the names of rules: {command('rules', 'NAMES', '--prove')}")
         known, members = list(all_rules()), groups()
         emit([rule_list(known, members)], show=lambda: print_list(known, members, sys.stdout))
     elif name in EDIT_ALIASES and not prove:
@@ -53,10 +55,8 @@ def rules(
         emit(unique_rules(resolve(name)))
 
 
-def _prove_rules(
-    found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str], *, cache: bool
-) -> None:
-    """Prove rules, and show each proof as soon as it is there."""
+def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str], *, cache: bool) -> None:
+    """Prove rules, and show each proof when it is complete."""
     from surgeon.authoring.rule_proof.prover import prove_rule
     from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.check_result import Outcome

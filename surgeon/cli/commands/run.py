@@ -32,20 +32,21 @@ def run(
     over: Sequence[str] = (),
     **settings: Any,
 ) -> None:
-    """Do to IN what RECIPE says, step by step, each proved, and write OUT once.
+    """Apply the steps of RECIPE to IN, check each one, and write OUT.
 
-    A recipe is a TOML file; `surgeon record` writes one from a command line.
-    Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4 --expect-same
-
-    With --over, the same is done to many models, each in its own process; the exit code is 1 where one is wrong.
-    Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused --jobs 4 --resume
+    A recipe is a TOML file; surgeon record writes one from a command line.  With --over, the recipe is applied to many
+    models, each in its own process.
+    Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4
+    Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused
+    Exit codes: 1 a step or a model failed, or got worse than --baseline, 3 --expect-same was not met
 
     Args:
-        over: run the recipe on many models instead of IN: a pattern ('zoo/**/*.onnx', 's3://zoo/*.onnx'), or a table of
-            them (.txt, .jsonl, .parquet).
-        baseline: rows of another run (.jsonl, .parquet); the exit code is 1 only where something is worse now.
-        jobs: number of models to work on at once, here.
-        to: the folder or the store for the results of --over, each named as its model.
+        over: models to run the recipe on, instead of IN: a pattern ('zoo/**/*.onnx', 's3://zoo/*.onnx'), or a table of
+            models (.txt, .jsonl, .parquet).  Quote patterns.
+        baseline: rows of an earlier run (.jsonl or .parquet).  Exit with code 1 only if a model got worse.
+        jobs: number of models to process in parallel on this machine.
+        to: output folder or store for --over.  Files keep the names of their models.
+        check: "auto": prove each rewritten site, and each edit.  "none": no check.
     """
     shown: dict[str, Any] = {"report_path": report_path, "quiet": quiet}
     if over:

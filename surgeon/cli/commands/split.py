@@ -14,17 +14,18 @@ from surgeon.errors import UsageError
     at=Spelling(metavar="A,B,...", type=str, multiple=False, default=OPTIONAL),
 )
 def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:
-    """Write IN to the folder OUTDIR in parts, each a model that takes what earlier ones give.
+    """Split IN into consecutive models, and write them to the folder OUTDIR.
 
-    The parts, one after the other, are compared with IN under ONNX Runtime.
+    surgeon runs the parts in order and compares the result with IN.
     Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
+    Exit codes: 1 the parts differ from IN
     """
     from surgeon.edits.merge_split.split import split as run
     from surgeon.pipeline.editing.edit import parse_names
 
     cuts = parse_names(at, "NAME,...") if at is not None else ()
     if bool(cuts) == (settings["parts"] is not None):
-        raise UsageError("Say where to cut, with --at or with --parts: one of the two.")
+        raise UsageError("Give --at A,B,... or --parts N, but not both.")
 
     run_and_report(
         lambda _: run(source, output, at=cuts, **settings),

@@ -8,9 +8,11 @@ from surgeon.cli.report_file import run_and_report
 
 @derived_command("upgrade", {"source": "IN", "output": "OUT"}, without=OF_SITES)
 def upgrade(source: str, output: str, opset: int, quiet: bool, **settings: Any) -> None:
-    """Raise the opset of IN where no node would change its meaning, check the result, and write OUT.
+    """Raise the opset of IN without changing what any node computes, check the result, and write OUT.
 
+    IN and OUT may be the same file.
     Example: surgeon upgrade in.onnx out.onnx --opset 21
+    Exit codes: 1 OUT differs from IN
     """
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 

@@ -10,15 +10,15 @@ from surgeon.display.registry import CommandResult
 
 @derived_command("view", {"source": "MODEL"}, without="model height", port=Spelling(type=click.IntRange(0, 65535)))
 def view(source: str, target: str, port: int = 0, no_browser: bool = False) -> None:
-    """Show MODEL folded by scopes and repeated blocks: search, look into nodes, see which rules match or nearly do.
+    """Open MODEL in the interactive viewer: a browser page where you search, inspect nodes, and see which rules match.
 
-    A server on the loopback address shows it to everybody who knows the printed address, and changes nothing; Ctrl-C
-    ends it.
+    A local server on the loopback address serves the page.  Everybody on this machine who knows the printed address can
+    read it.  Nothing is changed.  Stop the server with Ctrl-C.
     Example: surgeon view model.onnx
 
     Args:
-        port: the port of the loopback address, or 0 for any free one.
-        no_browser: print the address only, and open nothing.
+        port: port of the loopback address; 0 means any free port.
+        no_browser: print the address, but do not open a browser.
     """
     from surgeon.display.viewer.server import ViewerServer
     from surgeon.display.viewer.session import ViewerSession

@@ -51,11 +51,11 @@ def draw(
     Args:
         models: paths, ModelProtos, gs.Graphs, what `surgeon.torch.export` returned, the Report of a rewrite, or one
             Site.
-        around: the name of a node, or of a tensor: draw only what is near that node, near the one that makes the
-            tensor, or near those that read it.  In Python, of a report: the change that replaced or made it.
-        radius: how many steps away is near.
-        inside: a local function by `domain::name`, or a body as `then_branch of NODE`, in place of the main graph.
-        nodes: the most nodes to draw of one graph; constants do not count.
+        around: draw only the nodes around a node or a tensor, given by name.  In Python, for a report: the change that
+            replaced or produced it.
+        radius: number of steps from the node or tensor to draw.
+        inside: draw a local function (`domain::name`) or a body (`then_branch of NODE`) instead of the main graph.
+        nodes: largest number of nodes to draw; constants do not count.
         titles: one for each model; two models are titled "before" and "after" without.
 
     Returns:

@@ -49,7 +49,7 @@ class ViewerSession:
         except SurgeonError as error:
             return {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - the page shows the error and continues
-            return {"error": f"This is a defect of surgeon: {type(error).__name__}: {error}."}
+            return {"error": f"Internal error in surgeon: {type(error).__name__}: {error}"}
 
     def answer(self, kind: str, given: Mapping[str, Any]) -> Any:
         """The answer to a request, as JSON can hold it.  Raises UsageError for an invalid request."""

@@ -23,7 +23,7 @@ def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "Vie
 
     Args:
         model: a path, a ModelProto or a gs.Graph.
-        target: the target of the rules that are asked for at a node.
+        target: runtime that the rules are for, when the viewer lists the rules for a node.
         height: of the view, in pixels.
 
     Returns:

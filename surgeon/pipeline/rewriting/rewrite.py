@@ -52,30 +52,29 @@ def rewrite(
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-        rules: rules by name, with commas: "gelu", "./my_rules.py", "./my_rules.py:name", "package.module:name"; "-name"
-            leaves one out.  The tail of a detector, as "nms", is an edit that is made first.  In Python, rule objects
-            and local functions too; `RewriteReport.edited` describes such an edit.
-        inline: local functions whose calls are written out before the rules run, by name ("domain::Name") or "all".
+        rules: comma-separated rules or groups: "gelu", "transformers", "./my_rules.py", "./my_rules.py:name",
+            "package.module:name".  Exclude a rule with "-name".  The post-processing of a detector, such as "nms", is
+            appended before the rules run.  In Python, rule objects and local functions too; `RewriteReport.edited`
+            describes the post-processing.
+        inline: inline local functions before the rules run: "domain::Name", or "all".
         output: the path to write, for a source that is a path.
-        target: where the model is to run: "ort", "onnx", "tensorrt", "contrib", "decomposed", or one that is installed.
-        ep: the execution provider that runs the model: "cpu", "cuda", "dml", "tensorrt" or "any"; nothing is written
-            that it has no kernel for, unless it had none before.  By default "cpu" for ONNX Runtime, the first of its
-            own for another target that has some, else "any".
-        check: "sites" proves every site on its own, "model" runs both whole models side by side, "both" does both,
-            "none" neither.
-        only: rewrite only nodes whose name fits a shell pattern.
-        skip: do not rewrite nodes whose name fits a shell pattern.
-        require_proof: take back what cannot be proved, as what failed.
+        target: runtime that the model is for: "ort", "onnx", "tensorrt", "contrib", "decomposed", or an installed
+            target.
+        ep: execution provider: "cpu", "cuda", "dml", "tensorrt" or "any".  Rules write only ops that have a kernel
+            there, unless the replaced nodes had none either.  Default: "cpu" for "ort" and "contrib", otherwise "any".
+        check: "sites" proves each site separately, "model" runs the whole model before and after and compares, "both"
+            does both, "none" neither.
+        only: rewrite only sites with a node whose name matches this shell pattern.
+        skip: skip sites with a node whose name matches this shell pattern.
+        require_proof: treat unproved results as failures.
         keep_going: do not raise CheckFailed for sites that were rolled back.
-        approximate: run rules that change numbers beyond rounding also where they are not named themselves.
+        approximate: also run those rules of a group whose results differ by more than rounding.
         dry_run: say what would happen, write nothing.
         external_data: what becomes of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         expect: how often rules must fire, by name, for the model to be written.
-        upgrade: raise the model first to an opset of ai.onnx, or with "auto" to the least one at which all rules fire
-            that wait for one.  Where a node would change its meaning, or the whole model would compute something else
-            (it is run, unless `check` is "none"), an older opset is taken, or none, and the report says why.  In
-            Python, that is `RewriteReport.not_upgraded`.
+        upgrade: raise the opset first, if no node changes its meaning: to N, or with "auto" to the lowest opset that
+            the matching rules need.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 

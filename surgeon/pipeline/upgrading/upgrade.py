@@ -55,7 +55,7 @@ def upgrade(
 
     Args:
         source: the model's path.
-        opset: the version of ai.onnx to raise the model to.
+        opset: opset of ai.onnx to raise the model to.
         output: where to write; it may be the same path.
         check: "model" runs both whole models and compares them, "none" only loads the result.
         require_proof: treat a result that cannot be proved as a failed one.

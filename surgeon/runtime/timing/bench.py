@@ -61,17 +61,17 @@ def bench(
         inputs: arrays by input name, or one .npz file of them; without, inputs are made to fit the graph.
         dims: sizes of free dimensions by name, for inputs that are made.
         seed: of the inputs that are made, and of the order.
-        threads: the number of threads for one operator; 0 for one on each physical core.
-        ep: the execution provider: cpu, cuda, dml, tensorrt, or any that the installed ONNX Runtime has.
-        rounds: the least number of rounds.
-        seconds: seconds for further rounds; loading comes on top.
-        precision: stop when every ratio is known this well: half the width of its 95 % interval, by the ratio.
-        loads: how often the models are loaded.
-        cpu_time: measure the processor time of one thread instead, which hardly depends on what else the machine does.
+        threads: number of threads for one operator; 0 means one per physical core.
+        ep: execution provider of ONNX Runtime, for example cpu, cuda, dml or tensorrt.
+        rounds: smallest number of rounds.
+        seconds: time for further rounds, without the time to load the models.
+        precision: stop if the 95 % interval of every ratio is at most this wide, as a fraction of the ratio and to
+            either side.
+        loads: number of times to load the models.
+        cpu_time: measure the CPU time of one thread instead, which depends little on the load of the machine.
         custom_ops: libraries that ONNX Runtime registers.
         run_time: seconds of processor time that one run of a model may take, and to load it.
-        runtime: the runtime of the models: "onnxruntime", or "tensorrt", which builds engines for this machine's GPU;
-            their inputs are on it.
+        runtime: runtime of the models: "onnxruntime", or "tensorrt", which builds engines for the GPU of this machine.
 
     Returns:
         The times, and the ratio of each model to the original with its interval.

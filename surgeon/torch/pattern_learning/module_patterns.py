@@ -344,7 +344,7 @@ def learn(
         vary: as for `pattern`.
         placeholders: as for `pattern`.
         free_sizes: as for `pattern`.
-        title: what to call the operation in the text.
+        title: name of the operation in the file.
 
     Returns:
         The lesson.

@@ -44,7 +44,7 @@ def run_model(job: ModelJob, note: ReportProgress) -> tuple[dict[str, Any], Sequ
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - one model cannot end the run: its row reports a defect
-        row.outcome, row.why = "crashed", f"This is a defect of surgeon: {type(error).__name__}: {error}."
+        row.outcome, row.why = "crashed", f"Internal error in surgeon: {type(error).__name__}: {error}"
     return row.to_dict(), []
 
 
