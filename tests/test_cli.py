@@ -203,7 +203,8 @@ def test_report_must_not_replace_a_model(tmp_path: Path) -> None:
     """--report in.onnx is refused before any work, as is a folder that is not there."""
     path = gelus(tmp_path)
     before = path.read_bytes()
-    assert "would overwrite the model" in one_sentence(run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", path), 2)
+    result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", path)
+    assert "would overwrite the model" in one_sentence(result, 2)
     assert path.read_bytes() == before
     missing = tmp_path / "no" / "report.json"
     result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", missing)

@@ -55,8 +55,8 @@ def check(
     Args:
         source: a path, a ModelProto or a gs.Graph.
         target: runtime to check for: "ort", "onnx" (only ops of the standard), "tensorrt", or an installed target.
-        ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU is
-            reported, but is not a problem.  Default: "cpu".
+        ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU
+            is reported, but is not a problem.  Default: "cpu".
         custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
             for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
