@@ -144,7 +144,7 @@ CASES = [
         BAKED,
         "edit IN OUT --free 0=n",
         "surgeon edit IN OUT --free 0=batch",
-        says="the graph still held 2",
+        says="the graph still contained 2",
     ),
     Case(
         "surgeon.edits.detection.head_columns.require_raw",
@@ -484,6 +484,21 @@ CASES = [
         "append IN OUT best-boxes --form xyxy",
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
+    ),
+    Case(
+        "surgeon.edits.append.build",
+        at(11, "(float[2, 4] x) => (float[2, 4] y) { y = Relu(x) }"),
+        "append IN OUT softmax --axis 0",
+        "surgeon upgrade IN OUT --opset 13",
+    ),
+    Case(
+        "surgeon.edits.merge_split.join_graphs.meet",
+        RELU,
+        "merge in.onnx original.onnx OUT --connect y=a",
+        "surgeon edit IN OUT --retype a=float32:cast",
+        {"IN": "@/original.onnx"},
+        says="PROVED",
+        original=at(17, "(int64[2, 4] a) => (int64[2, 4] b) { b = Neg(a) }"),
     ),
     Case(
         "surgeon.edits.model_io.set_input._values",

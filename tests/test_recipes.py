@@ -143,7 +143,7 @@ def test_a_lock_of_sentences_still_counts(recipe, tmp_path):
     ]
     lock.write_text(json.dumps({"parts": old}))
     assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
-    old[0]["edits"][1][1] = ["input 'input_ids' is called 'words'"]
+    old[0]["edits"][1][1] = ["input 'input_ids' is renamed to 'words'"]
     lock.write_text(json.dumps({"parts": old}))
     with pytest.raises(surgeon.ExpectationUnmet, match="rename does otherwise .*tokens; it was: input_ids, words"):
         surgeon.run(recipe, MODEL, out, expect_same=True)

@@ -13,6 +13,7 @@ from surgeon.pipeline.editing.draft import ModelDraft, unknown_type_error
 from surgeon.pipeline.editing.edit import KeyedEdit
 from surgeon.pipeline.editing.node_insertion import Build, add_nodes
 from surgeon.pipeline.editing.prune import filter_repeated, prune
+from surgeon.printed_commands import upgrade_to
 from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.runtime.kernels.aten import sigmoid
 
@@ -49,7 +50,7 @@ def replace_outputs(
     if not set(gone) <= set(reads):
         prune(draft)
     draft.changed()
-    return [f"output {name!r}, which is computed from it, is gone" for name in gone if name not in reads]
+    return [f"output {name!r}, which is computed from it, is removed" for name in gone if name not in reads]
 
 
 def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
@@ -64,7 +65,9 @@ def require_float_rank(draft: ModelDraft, name: str) -> int:
         draft.output(name)
     dtype = draft.facts(name).type.tensor_type.elem_type
     if dtype not in FLOATS:
-        raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
+        raise UsageError(
+            f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}, but this edit needs float16, float32 or float64."
+        )
     found = draft.shapes.facts(draft.index.main, name)
     if found.shape is None:
         raise unknown_type_error(name, found)
@@ -76,26 +79,26 @@ class _OfScores(KeyedEdit):
     """Base of edits that read scores along an axis."""
 
     output: str
-    """The output of scores."""
+    """The output with the scores."""
     axis: int = -1
-    """The axis that the scores of one answer lie along; from the end where it is negative."""
+    """The axis of the scores.  A negative axis counts from the end."""
     keep: bool = False
-    """Whether the scores stay an output too."""
+    """Also keep the scores as an output."""
 
     def _axis(self, draft: ModelDraft) -> int:
         """The axis, not negative.  Raises UsageError if the output does not have it."""
         rank = require_float_rank(draft, self.output)
         if not -rank <= self.axis < rank:
-            raise UsageError(f"{self.output!r} has {rank} axes, and none with the number {self.axis}.")
+            raise UsageError(f"{self.output!r} has {rank} axes, so axis {self.axis} does not exist.")
         return self.axis % rank
 
 
 @dataclass(frozen=True, slots=True)
 class AppendArgMax(_OfScores):
-    """Answer with the index of the largest number along an axis, int64, instead of the numbers: OUTPUT_argmax.
+    """Replace scores with the index of the largest one along an axis, as int64: OUTPUT_argmax.
 
     Raises:
-        UsageError: there is no such output of floats, or no such axis.
+        UsageError: the output or the axis does not exist, or the output is not float.
 
     Examples:
         >>> import surgeon
@@ -123,10 +126,10 @@ class AppendArgMax(_OfScores):
 
 @dataclass(frozen=True, slots=True)
 class AppendSoftmax(_OfScores):
-    """Answer with probabilities, the softmax along an axis, instead of scores: OUTPUT_softmax.
+    """Replace scores with their softmax along an axis: OUTPUT_softmax.
 
     Raises:
-        UsageError: there is no such output of floats, or no such axis.
+        UsageError: the output or the axis does not exist, or the output is not float.
 
     Examples:
         >>> import surgeon
@@ -147,7 +150,8 @@ class AppendSoftmax(_OfScores):
             if int(g.opset) >= SOFTMAX_SINCE or axis == rank - 1:
                 return g.softmax(x, axis=axis)
             raise UsageError(
-                f"Softmax along one axis that is not the last needs opset {SOFTMAX_SINCE}: raise it first."
+                f"Softmax along an axis other than the last needs opset {SOFTMAX_SINCE}. "
+                f"Raise it first: {upgrade_to(SOFTMAX_SINCE)}"
             )
 
         def computed(x: np.ndarray) -> np.ndarray:
@@ -162,10 +166,10 @@ class AppendSoftmax(_OfScores):
 
 @dataclass(frozen=True, slots=True)
 class AppendSigmoid(KeyedEdit):
-    """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
+    """Replace each score with its sigmoid: OUTPUT_sigmoid.
 
     Raises:
-        UsageError: there is no such output of floats.
+        UsageError: the output does not exist, or is not float.
 
     Examples:
         >>> import surgeon
@@ -176,9 +180,9 @@ class AppendSigmoid(KeyedEdit):
     """
 
     output: str
-    """The output of scores."""
+    """The output with the scores."""
     keep: bool = False
-    """Whether the scores stay an output too."""
+    """Also keep the scores as an output."""
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"
 
@@ -195,26 +199,26 @@ class AppendSigmoid(KeyedEdit):
         return (f"output '{name}' is the sigmoid of '{self.output}'", *also)
 
 
-SOFTMAX_SINCE = 13  # first opset at which Softmax has one axis, not all from one on (ONNX changelog)
+SOFTMAX_SINCE = 13  # first opset at which Softmax reads one axis, instead of flattening from it (ONNX changelog)
 
 
 @dataclass(frozen=True, slots=True)
 class AppendTopK(_OfScores):
-    """Answer with the largest k numbers along an axis and their indices: OUTPUT_values and OUTPUT_indices (int64).
+    """Replace scores with the k largest along an axis and their indices: OUTPUT_values and OUTPUT_indices (int64).
 
     Raises:
-        UsageError: there is no such output of floats, no such axis, or it holds fewer than k.
+        UsageError: the output or the axis does not exist, the output is not float, or the axis has fewer than k values.
 
     Examples:
         >>> import surgeon
         >>> edit = surgeon.edits.AppendTopK("logits", k=3)
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edit, output="best.onnx")
         >>> report.edits[0].said, report.outcome
-        (("outputs 'logits_values' and 'logits_indices' are the best 3 of 'logits' along axis 2",), 'proved')
+        (("outputs 'logits_values' and 'logits_indices' are the top 3 of 'logits' along axis 2",), 'proved')
     """
 
     k: int = 5
-    """How many of the largest numbers."""
+    """Number of largest values."""
     flag = "append-topk"
     jumps = True
     metavar = "OUTPUT[,k=5,axis=-1,keep]"
@@ -227,8 +231,8 @@ class AppendTopK(_OfScores):
         size = None if shape is None else shape[axis]
         if self.k < 1 or (isinstance(size, int) and size < self.k):
             raise UsageError(
-                f"{self.output!r} holds {size} numbers along axis {axis}, and the best {self.k} are wanted; "
-                "give 1 or more, and no more than it holds."
+                f"k is {self.k}, but {self.output!r} has {size} values along axis {axis}. "
+                "Give at least 1, and at most that many."
             )
         values, places = draft.fresh(f"{self.output}_values"), draft.fresh(f"{self.output}_indices")
 
@@ -242,4 +246,4 @@ class AppendTopK(_OfScores):
 
         makes = {values: lambda x: np.take_along_axis(x, order(x), axis), places: lambda x: order(x).astype(np.int64)}
         also = replace_outputs(draft, [self.output], makes, build, keeps=self.keep)
-        return (f"outputs '{values}' and '{places}' are the best {self.k} of '{self.output}' along axis {axis}", *also)
+        return (f"outputs '{values}' and '{places}' are the top {self.k} of '{self.output}' along axis {axis}", *also)

@@ -14,12 +14,12 @@ from surgeon.ops.schemas import Schema
 from surgeon.ops.schemas.attribute_values import coerce
 
 Plain: TypeAlias = int | float | str
-_FORM = "NAME[:TYPE]=VALUE, TYPE being int, float, string, or one of these with an s for a list"
+_FORM = "NAME[:TYPE]=VALUE (TYPE: int, float, string, ints, floats or strings)"
 _KINDS: Mapping[str, Callable[[str], Plain]] = MappingProxyType({"int": int, "float": float, "string": str})
 
 
 def parse_attribute(text: str) -> tuple[str, Any]:
-    """Name and value: an integer is an int, another number a float, other text a string; commas mean a list.
+    """Name and value.  An integer is an int, another number a float, other text a string; commas separate a list.
 
     Raises UsageError for another syntax.
     """
@@ -35,7 +35,7 @@ def parse_attribute(text: str) -> tuple[str, Any]:
             return name, _of_one_type([read(part) for part in parts])
         return name, read(value)
     except ValueError:
-        raise UsageError(f"{value!r} is no value of the kind {kind} in {text!r}; it is of the form {_FORM}.") from None
+        raise UsageError(f"{value!r} in {text!r} is not of type {kind}; the form is {_FORM}.") from None
 
 
 def format_attribute(name: str, value: Any) -> str:
@@ -75,7 +75,7 @@ def _attribute(node: NodeProto, schema: Schema | None, plugin: Plugin | None, na
     try:
         return helper.make_attribute(name, value)
     except (TypeError, ValueError):
-        raise UsageError(f"The attribute {name!r} cannot be {value!r}; give a number, a string or a list.") from None
+        raise UsageError(f"Attribute {name!r} cannot be {value!r}. Give a number, a string or a list.") from None
 
 
 def _parse_untyped(text: str) -> Plain:

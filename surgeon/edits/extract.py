@@ -12,13 +12,13 @@ from surgeon.pipeline.editing.subgraph import extract
 
 @dataclass(frozen=True, slots=True)
 class Extract(Edit):
-    """Keep what lies between two cuts: the smallest graph that makes some tensors of some others.
+    """Keep only the smallest subgraph that computes some tensors from some others.
 
-    What is kept is as it was: weights, bodies of If, Loop and Scan, local functions, notes on tensors, metadata.  The
-    tensors of the first cut become the inputs, in the order given, with the dtypes and sizes that are known of them.
+    Weights, bodies of If, Loop and Scan, local functions, declared types and metadata stay as they are.  The tensors of
+    the first cut become the inputs, in the given order, with their known dtypes and sizes.
 
     Raises:
-        UsageError: there is no such tensor, or something else is needed than `froms`, which the message names.
+        UsageError: a tensor does not exist, or the part also needs a tensor that is not in `froms`.
 
     Examples:
         >>> import surgeon
@@ -29,9 +29,9 @@ class Extract(Edit):
     """
 
     froms: tuple[str, ...] = ()
-    """Tensors to begin with, or none for the inputs that are needed."""
+    """Tensors to start from; by default the inputs that the part needs."""
     tos: tuple[str, ...] = ()
-    """Tensors to end with, or none for the outputs that depend on `froms`."""
+    """Tensors to end at; by default the outputs that depend on `froms`."""
     flag = "extract"
     metavar = "FROM,...=TO,..."
     feeds = "inner"
@@ -50,10 +50,12 @@ class Extract(Edit):
         return f"{','.join(self.froms)}={','.join(self.tos)}"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Take the rest away."""
+        """Remove the rest."""
         if not self.froms and not self.tos:
-            raise UsageError("An extraction begins or ends at a tensor; name one in froms or tos.")
+            raise UsageError(
+                "An extraction needs tensors to start from or to end at. Give froms (--from) or tos (--to)."
+            )
         twice = next((name for name in self.froms if self.froms.count(name) > 1), None)
         if twice is not None:
-            raise UsageError(f"{twice!r} is named twice in froms; name it once.")
+            raise UsageError(f"{twice!r} is in froms twice. Give it once.")
         return extract(draft, self.froms, self.tos)

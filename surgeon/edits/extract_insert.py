@@ -1,4 +1,4 @@
-"""`surgeon.extract` and `surgeon.insert`: the two edits between cuts, as functions like `surgeon.edit`."""
+"""`surgeon.extract` and `surgeon.insert`: the two edits between cuts, as functions."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,30 +27,30 @@ def extract(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
-    """Cut a part out of a model: the smallest graph that computes some tensors from some others.
+    """Extract the smallest part of a model that computes some tensors from some others.
 
-    The tensors of the first cut become the inputs, in the order given, with the dtypes and sizes that are known.
+    The tensors of the first cut become the inputs, in the given order, with their known dtypes and sizes.
 
     Args:
         source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
-        froms: tensors to begin with; by default the inputs that are needed.  In Python, one name or several.
-        tos: tensors to end with; by default the outputs that depend on the first.
-        output: the path to write, for a source that is a path.
-        check: "model" runs the part and compares it with the inner tensors of the original; "auto" does so where it
-            does not follow from the nodes, which are the original's own; "none" runs nothing.
-        require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
-        force: overwrite a data file of other content.
+        froms: tensors to start from; by default the inputs that the part needs.  In Python, one name or several.
+        tos: tensors to end at; by default the outputs that depend on the first.
+        output: the path to write, if the source is a path.
+        check: "model" runs the part and compares it with the inner tensors of the original; "auto" runs it only if the
+            result does not follow from the graph itself; "none" runs nothing.
+        require_proof: treat an unproved result as a failed one.
+        dry_run: report the changes, but write nothing.
+        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The part in the kind that the model was given (a path: the path written), and an EditReport.
+        The part, of the same type as `source` (for a path: the path written), and an EditReport.
 
     Raises:
-        UsageError: there is no such tensor, or the part needs tensors beside `froms`, which the message names.
-        GraphError: the part would be no valid model.
-        CheckFailed: the part computes something else than the original does there; nothing is written.
+        UsageError: a tensor does not exist, or the part also needs a tensor that is not in `froms`.
+        GraphError: the part would not be a valid model.
+        CheckFailed: the part computes something else than the original; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -78,33 +78,33 @@ def insert(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
-    """Put one node in the place of all that lies between two cuts: an operator, a plugin, a call of a local function.
+    """Replace everything between two cuts with one node: an operator, a plugin or a call of a local function.
 
-    What it computes is compared with the original by the implementation among `options.custom_ops`; without one the
-    result is unproved.
+    The check runs the op's implementation in `options.custom_ops`, and compares the result with the original.  Without
+    an implementation the result is unproved.
 
     Args:
         source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
         froms: tensors that the node reads, in this order; weights may be among them.
         tos: tensors that it computes, in this order; they keep their names.
         op: the operator of the node, as "domain::Name", or "Name" of ai.onnx.
-        attributes: attributes of the node by name: numbers, strings, and lists of such.
-        name: the name of the node; else one like that of its operator.
-        output: the path to write, for a source that is a path.
+        attributes: attributes of the node by name: numbers, strings, and lists of these.
+        name: the name of the node; by default derived from its operator.
+        output: the path to write, if the source is a path.
         check: "auto" and "model" run both models and compare them; "none" runs nothing.
-        require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
-        force: overwrite a data file of other content.
+        require_proof: treat an unproved result as a failed one.
+        dry_run: report the changes, but write nothing.
+        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The model in the kind it was given (a path: the path written), and an EditReport.
+        The model, of the same type as `source` (for a path: the path written), and an EditReport.
 
     Raises:
-        UsageError: there is no such tensor, the node needs tensors beside `froms`, or its operator does not fit.
-        GraphError: the result would be no valid model.
-        CheckFailed: the node computes something else than what it replaces; nothing is written.
+        UsageError: a tensor does not exist, the tensors of `froms` do not suffice, or the operator does not fit.
+        GraphError: the result would not be a valid model.
+        CheckFailed: the node computes something else than the nodes that it replaces; nothing is written.
 
     Examples:
         >>> import surgeon

@@ -1,7 +1,7 @@
 """Numpy reference of ONNX's linear Resize, for the check of a prepended resize.
 
 Each output sample is a mean of input samples under a triangle around its position, in half-pixel coordinates
-(x + ½) · scale - ½.  With `antialias`, the triangle is as wide as an output pixel if the picture shrinks, as in the
+(x + ½) · scale - ½.  With `antialias`, the triangle is as wide as an output pixel if the image shrinks, as in the
 bilinear resize of Pillow and torch (ONNX operator Resize, attribute antialias, opset 18).
 """
 
@@ -22,7 +22,7 @@ def weights(before: int, after: int, *, antialias: bool) -> np.ndarray:
 
 
 def resample(pictures: np.ndarray, height: int, width: int, *, antialias: bool) -> np.ndarray:
-    """Pictures [..., height, width] at another size, float64."""
+    """Images [..., height, width] at another size, float64."""
     down = weights(pictures.shape[-2], height, antialias=antialias)
     across = weights(pictures.shape[-1], width, antialias=antialias)
     made: np.ndarray = down @ pictures.astype(np.float64) @ across.T

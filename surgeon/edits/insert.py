@@ -23,14 +23,14 @@ from surgeon.text import format_count
 
 @dataclass(frozen=True, slots=True)
 class Insert(Edit):
-    """Put one node in the place of all that lies between two cuts, as a plugin or an operator of your own.
+    """Replace everything between two cuts with one node, for example a plugin or a custom op.
 
-    It reads the tensors of the first cut and makes those of the second, which keep their names.  Nodes between that
-    others need too stay.  What it computes is held against the original by the implementation that the check is given
-    (`custom_ops`); without one it is unproved.
+    The node reads the tensors of the first cut and produces those of the second, which keep their names.  Nodes between
+    them stay if other nodes read them.  The check runs the op's implementation (`custom_ops`) and compares the result
+    with the original.  Without an implementation the result is unproved.
 
     Raises:
-        UsageError: there is no such tensor, something else is needed than `froms`, or one of them is computed from
+        UsageError: a tensor does not exist, the tensors of `froms` do not suffice, or one of them is computed from
             one of `tos`.
 
     Examples:
@@ -43,13 +43,13 @@ class Insert(Edit):
     froms: tuple[str, ...]
     """Tensors that the node reads, in this order; weights may be among them."""
     tos: tuple[str, ...]
-    """Tensors that it makes, in this order."""
+    """Tensors that it produces, in this order."""
     op: str
     """Its operator, as domain::Name, or Name of ai.onnx."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes of the node by name: numbers, strings, and lists of such."""
+    """Attributes of the node by name: numbers, strings, and lists of these."""
     name: str = ""
-    """The name of the node; else one like that of its operator."""
+    """The name of the node; by default derived from its operator."""
     flag = "insert"
     metavar = "'FROM,...=TO,... OP [NAME=VALUE ...]'"
 
@@ -79,7 +79,7 @@ class Insert(Edit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Insert it."""
         if not self.froms or not self.tos or not self.op:
-            raise UsageError("A node needs tensors to read, tensors to make and an operator; name them.")
+            raise UsageError("The new node needs input tensors, output tensors and an operator. Give all three.")
         region, graph = subgraph_between(draft, self.froms, self.tos, weights=True), draft.graph
         self._require_no_cycle(draft)
         domain, op = split_op(self.op)
@@ -90,7 +90,7 @@ class Insert(Edit):
         set_attributes(node, known, self.attributes)
         wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
         if wrong and not names_plugin(domain, op):  # a plugin may be of another release or the user's own
-            raise UsageError(f"{self.op} cannot stand there: {wrong[0]}")
+            raise UsageError(f"{self.op} cannot be inserted: {wrong[0]}")
         stated = [] if known is not None else self._stated(draft)
         if domain not in imports and all(function_key(item)[:2] != (domain, op) for item in draft.skeleton.functions):
             draft.skeleton.opset_import.append(helper.make_opsetid(domain, known.since_version if known else 1))
@@ -102,9 +102,9 @@ class Insert(Edit):
         graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
-        done = f"{self.op} stands for {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
+        done = f"{self.op} replaces {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
-        stays = f"{format_count(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
+        stays = f"{format_count(left, 'node')} in between stay{'s' * (left == 1)}, because other nodes read the outputs"
         return (done, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
     def _require_no_cycle(self, draft: ModelDraft) -> None:
@@ -113,8 +113,8 @@ class Insert(Edit):
         circle = next((name for name in self.froms if name in after), None)
         if circle is not None:
             raise UsageError(
-                f"{circle!r} is computed from {_list(self.tos)}, so that one node between them would go in a circle; "
-                "cut elsewhere."
+                f"{circle!r} is computed from {_list(self.tos)}, so one node between them would form a cycle. "
+                "Choose other cuts."
             )
 
     def _stated(self, draft: ModelDraft) -> list[Any]:

@@ -22,7 +22,7 @@ def all_edits() -> dict[str, type[Edit]]:
     for point in entry_points.entry_points(entry_points.EDITS):
         item = point.load()
         if not _is_edit(item):
-            raise UsageError(f"The entry point {point.name!r} leads to {point.value}, no edit; mend that package.")
+            raise UsageError(f"Entry point {point.name!r} refers to {point.value}, not an edit. Fix that package.")
         if found.setdefault(item.flag, item) is not item:
-            raise UsageError(f"The edit {point.value} has the flag --{item.flag}, which is taken; rename it.")
+            raise UsageError(f"The edit {point.value} has the flag --{item.flag}, which another edit has. Rename it.")
     return found

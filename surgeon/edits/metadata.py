@@ -13,10 +13,10 @@ from surgeon.pipeline.editing.tensor_renaming import strip_docs
 
 @dataclass(frozen=True, slots=True)
 class Metadata(Edit):
-    """Write an entry of the model's metadata_props; an empty value takes it out.
+    """Set an entry of the model's metadata_props. An empty value removes it.
 
     Raises:
-        UsageError: there is no such entry to take out.
+        UsageError: the entry to remove does not exist.
 
     Examples:
         >>> import surgeon
@@ -35,10 +35,10 @@ class Metadata(Edit):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read KEY=VALUE; the value may be empty, and hold further signs."""
+        """Read KEY=VALUE; the value may be empty, and may contain `=`."""
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
-            raise UsageError(f"{text!r} is not of the form KEY=VALUE (an empty value takes the entry out).")
+            raise UsageError(f"{text!r} is not of the form KEY=VALUE (an empty value removes the entry).")
         return cls(key.strip(), value)
 
     @property
@@ -52,9 +52,9 @@ class Metadata(Edit):
         found = next((entry for entry in entries if entry.key == self.key), None)
         if not self.value:
             if found is None:
-                raise UsageError(f"The model has no metadata {self.key!r} to take out; give it a value to write it.")
+                raise UsageError(f"The model has no metadata {self.key!r} to remove. To add it, give a value.")
             filter_repeated(entries, lambda _, entry: entry.key != self.key)
-            return (f"metadata {self.key!r} is gone",)
+            return (f"metadata {self.key!r} is removed",)
         if found is not None and found.value == self.value:
             return ()
         entry = found if found is not None else entries.add(key=self.key)
@@ -64,7 +64,7 @@ class Metadata(Edit):
 
 @dataclass(frozen=True, slots=True)
 class StripDoc(Edit):
-    """Empty all doc strings, of the model, its graphs, nodes, tensors and functions: exporters put stack traces there.
+    """Remove the doc strings of the model and all its parts. Exporters write stack traces into them.
 
     Examples:
         >>> import surgeon
@@ -78,8 +78,8 @@ class StripDoc(Edit):
     metavar = ""
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Empty them."""
+        """Remove them."""
         model = draft.skeleton
         count = bool(model.doc_string) + strip_docs(model.graph) + sum(map(strip_docs, model.functions))
         model.ClearField("doc_string")
-        return (f"{count:,} doc strings are empty",) if count else ()
+        return (f"{count:,} doc strings are removed",) if count else ()

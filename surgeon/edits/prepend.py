@@ -28,15 +28,16 @@ _DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 
 @dataclass(frozen=True, slots=True)
 class PrependImage(KeyedEdit):
-    """Let a model take pictures as cameras and files give them, and do to them inside what was done before outside.
+    """Move image preprocessing into the model, so that it accepts raw images.
 
-    The input, floats [batch, channels, height, width], takes pictures instead: (picture / scale - mean) / std, where
-    the three of a channel are numbers, computed in float32.  Channels are 1, 3 or 4, or as many as mean or std has
-    numbers.  A resize is linear in half-pixel coordinates with a filter as wide as an output pixel, as Pillow's and
-    torchvision's: equal to Pillow's within 1 of 255, which rounds to uint8 in between.
+    The input must be float [batch, channels, height, width].  It becomes an image, and the model computes
+    (image / scale - mean) / std in float32, with one mean and std for each channel.  Images have 1, 3 or 4 channels, or
+    as many as mean or std has numbers.  The resize is linear in half-pixel coordinates, with a filter as wide as an
+    output pixel, as in Pillow and torchvision.  It equals Pillow's within 1 of 255, because Pillow rounds to uint8 in
+    between.
 
     Raises:
-        UsageError: the input is no batch of pictures with channels first, or the opset has no such Resize.
+        UsageError: the input is not a batch of images with channels first, or the opset has no such Resize.
 
     Examples:
         >>> import surgeon
@@ -48,19 +49,19 @@ class PrependImage(KeyedEdit):
     input: str
     """The name of the input."""
     layout: Literal["NHWC", "NCHW"] = "NHWC"
-    """The layout of the pictures: "NHWC" or "NCHW"."""
+    """The layout of the images: "NHWC" or "NCHW"."""
     dtype: Literal["uint8", "float32"] = "uint8"
-    """The dtype of the pictures: "uint8" or "float32"."""
+    """The dtype of the images: "uint8" or "float32"."""
     mean: tuple[float, ...] = ()
     """The mean of each channel, or one number for all; empty for 0."""
     std: tuple[float, ...] = ()
     """The standard deviation of each channel, or one number for all; empty for 1."""
     scale: float = 255.0
-    """The number in a picture that is 1.0 for the model."""
+    """Pixel value that represents 1.0."""
     resize: tuple[int, int] | None = None
-    """The height and width to which pictures of any size are resized; by default they have the model's."""
+    """The height and width to which images of any size are resized; by default they have the size of the input."""
     bgr: bool = False
-    """Whether the model wants the channels in the other order."""
+    """Reverse the order of the channels, as from RGB to BGR."""
     flag = "prepend-image"
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
@@ -68,13 +69,13 @@ class PrependImage(KeyedEdit):
     def __post_init__(self) -> None:
         self.require_kinds()
         if self.layout not in ("NHWC", "NCHW"):
-            raise UsageError(f"Pictures cannot lie as {self.layout!r}; choose NHWC or NCHW.")
+            raise UsageError(f"Unknown image layout {self.layout!r}. Choose NHWC or NCHW.")
         if self.dtype not in _DTYPES:
-            raise UsageError(f"Pictures cannot be {self.dtype!r}; choose one of {', '.join(_DTYPES)}.")
+            raise UsageError(f"Unknown image dtype {self.dtype!r}. Choose {' or '.join(_DTYPES)}.")
         if any(not 0 < one < math.inf for one in (self.scale, *self.std)):
-            raise UsageError("The scale and std of pictures divide them, so they have to be above 0, and finite.")
+            raise UsageError("scale and std must be finite and greater than 0, because images are divided by them.")
         if not all(map(math.isfinite, self.mean)):
-            raise UsageError("The mean of pictures is subtracted from them, so it has to be a number for each channel.")
+            raise UsageError("mean must be a finite number for each channel.")
 
     @property
     def spelling(self) -> str:
@@ -87,16 +88,14 @@ class PrependImage(KeyedEdit):
         """Prepend it."""
         value = draft.input(self.input)
         if self.input in initializer_names(draft.graph):
-            raise UsageError(
-                f"The input {self.input!r} has a stored value of its own; name an input that has to be given."
-            )
+            raise UsageError(f"Input {self.input!r} has a default value (an initializer). Choose an input without one.")
         if any(given.name == self.input for given in draft.graph.output):
-            raise UsageError(f"{self.input!r} is an input and an output, which nothing stands between; name another.")
+            raise UsageError(f"{self.input!r} is both an input and an output, so no node can be inserted between them.")
         dtype, channels = self._require_pictures(value)
         if self.resize is not None and opset_of(draft) < RESIZE_SINCE:
             raise UsageError(
-                f"Resizing as pictures are needs opset {RESIZE_SINCE}, and the model has {opset_of(draft)}: "
-                f"raise it first: {upgrade_to(RESIZE_SINCE)}."
+                f"Resizing images needs opset {RESIZE_SINCE}, but the model has opset {opset_of(draft)}. "
+                f"Raise it first: {upgrade_to(RESIZE_SINCE)}"
             )
         inner = draft.fresh(f"{self.input}_normalized")
         source, own = split_boundary_tensor(draft, value, inner)
@@ -105,38 +104,38 @@ class PrependImage(KeyedEdit):
         self._retype(value)
         how = [f"{self.dtype} {self.layout}"]
         how += [f"resized to {self.resize[0]} x {self.resize[1]}"] if self.resize else []
-        how += ["channels turned round"] if self.bgr else []
-        return (f"input '{self.input}' takes pictures ({', '.join([*how, 'normalized inside'])})",)
+        how += ["channels reversed"] if self.bgr else []
+        return (f"input '{self.input}' accepts images ({', '.join([*how, 'normalized inside'])})",)
 
     def _require_pictures(self, value: ValueInfoProto) -> tuple[int, int]:
-        """The dtype and number of channels of the input; raises UsageError if it is not a batch of pictures."""
+        """The dtype and number of channels of the input; raises UsageError if it is not a batch of images."""
         tensor = value.type.tensor_type
         dims = list(tensor.shape.dim)
         if len(dims) == 4 and dims[3].dim_value in CHANNELS and not self._are_channels(dims[1].dim_value):
             shape = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in dims)
             raise UsageError(
-                f"The input {self.input!r} ([{shape}]) takes NHWC by its shape, and pictures can be put in front of "
-                "[batch, channels, height, width] alone: export the model with channels first."
+                f"Input {self.input!r} ([{shape}]) looks like NHWC, but only [batch, channels, height, width] is "
+                "supported. Export the model with channels first."
             )
         if tensor.elem_type not in FLOATS or len(dims) != 4 or not dims[1].dim_value:
             dtype = dtype_name(tensor.elem_type)
             raise UsageError(
-                f"The input {self.input!r} ({dtype} of {len(dims)} axes) is no batch of pictures: it has to be float32 "
+                f"Input {self.input!r} ({dtype} with {len(dims)} axes) is not a batch of images. It must be float32 "
                 "or float16 [batch, channels, height, width], with a fixed number of channels."
             )
         channels = int(dims[1].dim_value)
         if not self._are_channels(channels):
             raise UsageError(
-                f"Axis 1 of the input {self.input!r} has {channels} elements, and pictures have 1, 3 or 4 channels; "
-                f"if these are {channels} channels, say so by a mean of {channels} numbers."
+                f"Axis 1 of input {self.input!r} has {channels} elements, but images have 1, 3 or 4 channels. "
+                f"If it really has {channels} channels, give a mean of {channels} numbers."
             )
         for name, given in (("mean", self.mean), ("std", self.std)):
             if len(given) not in (0, 1, channels):
-                raise UsageError(f"{name} has {len(given)} numbers, and {self.input!r} has {channels} channels.")
+                raise UsageError(f"{name} has {len(given)} numbers, but {self.input!r} has {channels} channels.")
         taken = [dim.dim_value for dim in dims[2:]]
         if any(size not in (0, made) for size, made in zip(taken, self.resize or taken, strict=True)):
             sizes = "x".join(str(size or "?") for size in taken)
-            raise UsageError(f"The input {self.input!r} takes pictures of {sizes}; resize them to that.")
+            raise UsageError(f"Input {self.input!r} needs images of {sizes}. Resize them to that size.")
         return tensor.elem_type, channels
 
     def _are_channels(self, count: int) -> bool:

@@ -12,18 +12,18 @@ from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
 
 @dataclass(frozen=True, slots=True)
 class RaiseOpset(Edit):
-    """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such.
+    """Raise the ai.onnx opset without changing what any node computes.
 
     Raises:
-        UsageError: it is older than the model's, or unknown.
-        GraphError: nodes would change their meaning; it names them.
+        UsageError: the opset is unknown, or older than the model's.
+        GraphError: nodes would change their meaning; the message names them.
 
     Examples:
         >>> import surgeon
         >>> model = "notebooks/models/tiny_distilbert.onnx"
         >>> _, report = surgeon.edit(model, surgeon.edits.RaiseOpset(21), output="newer.onnx")
         >>> report.edits[0].said[0], report.outcome
-        ('ai.onnx is at opset 21, from 18', 'proved')
+        ('ai.onnx is raised from opset 18 to 21', 'proved')
     """
 
     version: int
@@ -35,7 +35,7 @@ class RaiseOpset(Edit):
     def parse(cls, text: str) -> Self:
         """Read the number."""
         if not text.strip().isdecimal():
-            raise UsageError(f"{text!r} is no opset; write a number, as in 21.")
+            raise UsageError(f"Invalid opset {text!r}. Give a number, for example 21.")
         return cls(int(text))
 
     @property
@@ -51,6 +51,6 @@ class RaiseOpset(Edit):
             return ()
         draft.claim.by_structure = False
         draft.changed()
-        said = [f"ai.onnx is at opset {done.opset[1]}, from {done.opset[0]}"]
+        said = [f"ai.onnx is raised from opset {done.opset[0]} to {done.opset[1]}"]
         said += [done.declared] if done.declared else []
         return [*said, *(f"{count:,} times {sentence}" for sentence, count in done.edited.items())]

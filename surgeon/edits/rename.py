@@ -10,19 +10,19 @@ from surgeon.pipeline.editing.tensor_renaming import rename
 
 @dataclass(frozen=True, slots=True)
 class Rename(Edit):
-    """Call a tensor of the main graph by another name: an input, an output, or one between two nodes.
+    """Rename a tensor of the main graph: an input, an output, or one between two nodes.
 
-    Whatever reads it follows: nodes, bodies of If, Loop and Scan, value_info, quantization annotations.
+    Nodes, bodies of If, Loop and Scan, value_info and quantization annotations use the new name.
 
     Raises:
-        UsageError: there is no such tensor, or the new name is taken.
+        UsageError: the tensor does not exist, or the new name is taken.
 
     Examples:
         >>> import surgeon
         >>> rename = surgeon.edits.Rename("input_ids", "tokens")
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", rename, output="renamed.onnx")
         >>> report.edits[0].said
-        ("input 'input_ids' is called 'tokens'",)
+        ("input 'input_ids' is renamed to 'tokens'",)
     """
 
     old: str
@@ -40,4 +40,4 @@ class Rename(Edit):
         draft.require_free(self.new)
         kind = draft.kind(self.old)
         rename(draft, {self.old: self.new})
-        return (f"{kind} {self.old!r} is called {self.new!r}",)
+        return (f"{kind} {self.old!r} is renamed to {self.new!r}",)

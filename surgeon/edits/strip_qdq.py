@@ -21,20 +21,22 @@ from surgeon.text import format_count
 
 CLIP_INPUTS_SINCE = 11  # first opset at which the limits of Clip are inputs (ONNX changelog)
 UNTOLD = (
-    "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose; by how much: "
+    "The outputs differ on purpose, because nothing is rounded to integers any more. To see by how much: "
     f"{command('compare', 'IN', 'OUT')}"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StripQdq(Edit):
-    """Take out the quantisation that QuantizeLinear and DequantizeLinear stand for: a model of floats is left.
+    """Remove QuantizeLinear and DequantizeLinear pairs, which gives a float model.
 
-    A pair of them that follow each other with the same scale and zero point goes, and stored integers that a
-    DequantizeLinear reads become stored floats, of the same values, in the main graph.  Where 0 is an end of what a
-    pair can hold, a Clip keeps its limits: quantisers leave out a Relu or a Clip there.  What lies between the two and
-    computes with integers stays as it is, and so do operators of integers such as QLinearConv.  Where only stored
-    integers became floats, the result is proved; where pairs went, it is UNPROVED, as it answers otherwise on purpose.
+    The edit removes a QuantizeLinear and the DequantizeLinear after it if they have the same scale and zero point.  In
+    the main graph, stored integers that a DequantizeLinear reads become stored floats with the same values.  If 0 is
+    one end of the range of a pair, a Clip keeps the range, because quantizers omit a Relu or Clip there.  Nodes between
+    a pair that compute with integers stay, and so do integer operators such as QLinearConv.
+
+    If only stored integers became floats, the result is proved.  If pairs are removed, it is UNPROVED, because the
+    outputs differ on purpose.
 
     Examples:
         >>> import surgeon
@@ -53,7 +55,7 @@ class StripQdq(Edit):
         return True
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Take it out."""
+        """Remove them."""
         made = {name: node for node in draft.graph.node for name in node.output}
         ends = {value.name for value in draft.graph.output}
         renamed: dict[str, str] = {}
@@ -89,12 +91,12 @@ class StripQdq(Edit):
 
     def _sentences(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
         if pairs:
-            yield f"{format_count(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
+            yield f"{format_count(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} removed"
         if stored:
-            yield f"{format_count(stored, 'stored tensor')} of integers became floats"
+            yield f"{format_count(stored, 'stored integer tensor')} became float"
         left = sum(node.op_type in (QUANTIZE, DEQUANTIZE) for node in nodes_of(draft.skeleton))
         if left and (pairs or stored):
-            yield f"{left:,} of these nodes stay, as something computes with integers there"
+            yield f"{left:,} of these nodes stay, because other nodes compute with their integers"
 
 
 def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> str | None:

@@ -18,10 +18,10 @@ from surgeon.shapes.tensor_types import Shape, size_text
 
 @dataclass(frozen=True, slots=True)
 class ShapesOf(Edit):
-    """State the shapes of all inner tensors anew, or drop what is stated of them.
+    """Recompute the shapes of all inner tensors (infer), or remove them (drop).
 
     Raises:
-        UsageError: it is neither of the two.
+        UsageError: `how` is neither of the two.
 
     Examples:
         >>> import surgeon
@@ -32,8 +32,8 @@ class ShapesOf(Edit):
     """
 
     how: Literal["infer", "drop"]
-    """"infer" has them follow from the inputs, for any size of the dynamic dimensions; "drop" drops them, in bodies and
-    functions too.
+    """"infer" computes them from the inputs, for any size of the dynamic dimensions; "drop" removes them, in bodies
+    and functions too.
     """
     flag = "shapes"
     metavar = "infer|drop"
@@ -49,38 +49,37 @@ class ShapesOf(Edit):
         return self.how
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """State or drop them."""
+        """Infer or drop them."""
         if self.how not in ("infer", "drop"):
-            raise UsageError(f"{self.how!r} is nothing to do with shapes; write infer or drop.")
+            raise UsageError(f"Shapes cannot be {self.how!r}. Choose infer or drop.")
         before = [value.SerializeToString() for value in draft.graph.value_info]
         if self.how == "infer":
             stated = infer_declared_shapes(draft)
             after = [value.SerializeToString() for value in draft.graph.value_info]
-            return (f"the shapes of {stated:,} inner tensors are stated",) if after != before else ()
+            return (f"the shapes of {stated:,} inner tensors are declared",) if after != before else ()
         dropped = 0
         for holder in graphs_and_functions(draft.skeleton):
             dropped += len(holder.value_info)
             del holder.value_info[:]
         draft.changed()
-        return (f"what was stated of {dropped:,} inner tensors is dropped",) if dropped else ()
+        return (f"the declared types of {dropped:,} inner tensors are removed",) if dropped else ()
 
 
 @dataclass(frozen=True, slots=True)
 class StateTensor(Edit):
-    """State the dtype and the shape of a tensor that a node makes, as one needs to where nobody knows its op.
+    """Declare the dtype and shape of a tensor, for example the output of a custom op.
 
-    Exporters write nothing behind a custom op; a cut there, and an output, need both (ONNX IR spec, "Graphs").
+    Exporters declare nothing after a custom op, but a cut or an output there needs both (ONNX IR spec, "Graphs").
 
     Raises:
-        UsageError: no node makes such a tensor, there is no such dtype, or the nodes before it tell otherwise, or what
-            is stated of an output.
+        UsageError: no node produces the tensor, the dtype is unknown, or the type contradicts the inferred one.
 
     Examples:
         >>> import surgeon
         >>> state = surgeon.edits.StateTensor("gelu", "float32", ("batch", "?", 64))
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", state, output="stated.onnx")
         >>> report.edits[0].said, report.outcome
-        (("'gelu' is stated to be float32[batch, ?, 64]",), 'proved')
+        (("'gelu' is declared as float32[batch, ?, 64]",), 'proved')
     """
 
     name: str
@@ -108,24 +107,24 @@ class StateTensor(Edit):
         return f"{self.name}={self.dtype}[{','.join(map(str, self.sizes))}]"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """State it."""
+        """Declare it."""
         graph, dtype = draft.graph, parse_dtype(self.dtype)
         draft.require_tensor(self.name)
         if not any(self.name in node.output for node in graph.node):
-            raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
+            raise UsageError(f"No node produces {self.name!r}. To change an input, use --dim, --free or --retype.")
         if not isinstance(self.sizes, (tuple, list)):
-            raise UsageError(f"sizes of StateTensor are a list, one for each axis, not {self.sizes!r}.")
+            raise UsageError(f"sizes of StateTensor must be a list with one size for each axis, not {self.sizes!r}.")
         bad = next((repr(size) for size in self.sizes if not _is_size(size)), None)
         if bad is not None:
-            raise UsageError(f"{bad} is no size; write a number, the name of a free dimension, or ?.")
+            raise UsageError(f"Invalid size {bad}. Give a number, the name of a dynamic dimension, or ?.")
         if is_no_tensor(draft.skeleton, self.name):
-            raise UsageError(f"{self.name!r} is a sequence or an optional, which has no dtype and no sizes to state.")
+            raise UsageError(f"{self.name!r} is a sequence or an optional, so it has no dtype and no shape to declare.")
         inferred = draft.told_of(self.name)
         own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
         if (inferred.dtype or dtype) != dtype or not _may_be(self.sizes, inferred.shape):
             known = dtype_name(inferred.dtype or dtype)
             known += "" if inferred.shape is None else f"[{', '.join(map(size_text, inferred.shape))}]"
-            raise UsageError(f"{self.name!r} is {known} as the model has it, not {own}.")
+            raise UsageError(f"{self.name!r} is {known} in the model, so it cannot be {own}.")
         value = onnx.helper.make_tensor_value_info(
             self.name, dtype, [None if size == "?" else size for size in self.sizes]
         )
@@ -136,7 +135,7 @@ class StateTensor(Edit):
             return ()
         held.type.CopyFrom(value.type)
         draft.changed()
-        return (f"{self.name!r} is stated to be {own}",)
+        return (f"{self.name!r} is declared as {own}",)
 
 
 def _is_size(size: object) -> bool:

@@ -87,7 +87,7 @@ def test_the_branch_that_is_not_taken_need_not_suit_the_size():
     made, report = surgeon.edit(source, surgeon.edits.Dim("n", 5))
     assert report.outcome == "proved"
     assert [node.op_type for node in made.graph.node if node.op_type != "Shape"] == ["Identity", "Neg"]
-    assert report.edits[0].said[1] == "1 If became the branch that the sizes decide"
+    assert report.edits[0].said[1] == "1 If replaced with the branch that the sizes select"
 
 
 def test_an_if_that_was_constant_before_stays():

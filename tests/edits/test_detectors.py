@@ -119,7 +119,7 @@ def test_kin_of_detr_answer_as_their_own_post_processing(name):
         assert finding.helps[-1].endswith("surgeon convert IN OUT --from float64 --to float32")
         model, _ = surgeon.convert(model, "float32")
         assert not surgeon.check(model)
-    with pytest.raises(surgeon.UsageError, match="'logits' are no probabilities, as far as the graph tells"):
+    with pytest.raises(surgeon.UsageError, match="does not show that 'logits' are probabilities"):
         detector_tail(model, "best-boxes")
     edits = detector_tail(model, "best-boxes", activation="sigmoid" if is_sigmoid else "softmax", most=12)
     assert (edits[-1].output, edits[-1].form, edits[-1].single) == ("pred_boxes", "cxcywh", not is_sigmoid)
@@ -180,7 +180,7 @@ def test_a_suppression_of_boxes_moved_by_class_is_reported():
         <int64[1] most = {7}, float[1] iou = {0.3}, float[1] least = {0.6}>
         { m = Add(b, c)  y = NonMaxSuppression(m, s, most, iou, least) }"""
     )
-    with pytest.raises(surgeon.UsageError, match="reads boxes that were chosen or moved before it"):
+    with pytest.raises(surgeon.UsageError, match="reads boxes that were selected or shifted before it"):
         detector_tail(model)
 
 
@@ -193,16 +193,16 @@ def plain(extra="", outputs="", boxes="Relu(b)", scores="Sigmoid(s)"):
 
 
 REFUSED = [
-    (plain(boxes="Tanh(b)"), {}, "does not tell how the boxes of 'p' are written: say so, with --form"),
-    (plain(scores="Relu(s)"), {}, "'q' are no probabilities"),
+    (plain(boxes="Tanh(b)"), {}, "does not show the box format of 'p'. Give it with --form"),
+    (plain(scores="Relu(s)"), {}, "does not show that 'q' are probabilities"),
     (
         plain("z = Relu(s)", ", float[1, 40, 3] z"),
         {},
-        "Several outputs could be the scores of 'p': 'q', 'z'; name them with --scores",
+        "Several outputs could be the scores of 'p': 'q', 'z'. Choose one with --scores",
     ),
-    (onnx.parser.parse_model(HEADER + "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }"), {}, "No output is found"),
-    (plain(), {"tail": "soft-nms"}, "There is no tail 'soft-nms' of a detector; choose one of nms, efficient-nms"),
-    (plain(), {"activation": "tanh"}, "There is no activation 'tanh' of scores"),
+    (onnx.parser.parse_model(HEADER + "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }"), {}, "No outputs are"),
+    (plain(), {"tail": "soft-nms"}, "Unknown post-processing 'soft-nms' of a detector. Choose one of nms, eff"),
+    (plain(), {"activation": "tanh"}, "Unknown activation 'tanh' of scores"),
     (plain(), {"output": "pp"}, "did you mean 'p'"),
 ]
 
@@ -293,7 +293,7 @@ def test_limits_that_are_inputs_have_values_of_their_own():
     assert answer(made, {**feeds, "score_threshold": np.array([0.8], np.float32)})["scores"].min() > 0.8
     with pytest.raises(surgeon.UsageError, match="limits of EfficientNMS_TRT are attributes"):
         AppendEfficientNms("p", "q", tunable=True)
-    with pytest.raises(surgeon.UsageError, match="There is no background 'second'"):
+    with pytest.raises(surgeon.UsageError, match="Unknown background 'second'"):
         AppendBoxes("p", "q", background="second")
 
 

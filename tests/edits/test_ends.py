@@ -192,14 +192,14 @@ def test_coefficients_are_not_taken_for_classes(tmp_path):
     """Nor may they be left out without a word; who knows that they are classes can say so."""
     model = segmenting("yolov8")
     onnx.save(model, tmp_path / "in.onnx")
-    asked = r"'protos' \[2, 5, 8, 8\] looks like prototypes of masks: give nms with extra=5, or head=yolov8 where"
+    asked = r"'protos' \[2, 5, 8, 8\] looks like mask prototypes. Use nms with extra=5, or head=yolov8 if"
     for edit in (AppendNms("out"), AppendEfficientNms("out")):
         with pytest.raises(surgeon.UsageError, match=asked):
             surgeon.edit(model, edit)
     assert surgeon.edit(model, AppendNms("out", head="yolov8"))[1].outcome == "proved"
-    with pytest.raises(surgeon.UsageError, match="does not tell which boxes it keeps"):
+    with pytest.raises(surgeon.UsageError, match="does not return indices of boxes"):
         AppendEfficientNms("out", extra=5)
-    with pytest.raises(surgeon.UsageError, match="too few for 9 behind its scores"):
+    with pytest.raises(surgeon.UsageError, match="too few for 9 after its scores"):
         surgeon.edit(model, AppendNms("out", extra=9))
     done = run("append", tmp_path / "in.onnx", tmp_path / "out.onnx", "nms", "--extra", "5")
     assert done.exit_code == 0, done.output
@@ -277,16 +277,16 @@ def test_suppression_is_torchvisions():
 
 REFUSED = [
     (["prepend", "image", "--input", "image"], "did you mean 'images'"),
-    (["prepend", "image", "--mean", "1,2"], "mean has 2 numbers, and 'images' has 3 channels"),
-    (["prepend", "image", "--std", "0"], "have to be above 0"),
-    (["prepend", "image", "--mean", "nan,0,0"], "has to be a number for each channel"),
-    (["prepend", "image", "--resize", "16"], "takes pictures of 32x32; resize them to that"),
+    (["prepend", "image", "--mean", "1,2"], "mean has 2 numbers, but 'images' has 3 channels"),
+    (["prepend", "image", "--std", "0"], "must be finite and greater than 0"),
+    (["prepend", "image", "--mean", "nan,0,0"], "must be a finite number for each channel"),
+    (["prepend", "image", "--resize", "16"], "needs images of 32x32. Resize them to that size"),
     (["prepend", "image", "--resize", "0"], "'0' is no size of a picture"),
-    (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, and none with the number 7"),
+    (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, so axis 7 does not exist"),
     (["append", "argmax", "--iou", "0.5"], "argmax has no setting 'iou'"),
-    (["append", "topk", "-k", "9"], "holds 4 numbers along axis 1, and the best 9 are wanted"),
-    (["append", "nms"], "No output is found that is boxes"),
-    (["append", "nms", "--output", "logits"], "no output of a detector's head"),
+    (["append", "topk", "-k", "9"], "k is 9, but 'logits' has 4 values along axis 1"),
+    (["append", "nms"], "No outputs are boxes"),
+    (["append", "nms", "--output", "logits"], "not an output of a detector's head"),
     (["append", "softmax", "--output", "logit"], "did you mean 'logits'"),
 ]
 
@@ -304,7 +304,7 @@ def test_bad_input_is_one_sentence(tmp_path, arguments, message):
 
 def test_a_resize_needs_its_opset():
     with pytest.raises(
-        surgeon.UsageError, match="the model has 17: raise it first: surgeon upgrade IN OUT --opset 18"
+        surgeon.UsageError, match="the model has opset 17. Raise it first: surgeon upgrade IN OUT --opset 18"
     ):
         surgeon.edit(picture_model(opset=17), PrependImage("images", resize=(32, 32)))
 
@@ -312,10 +312,10 @@ def test_a_resize_needs_its_opset():
 @pytest.mark.parametrize(
     ("shape", "settings", "message"),
     [
-        ([1, 20, 30, 3], {}, "'x' ([1, 20, 30, 3]) takes NHWC by its shape"),
-        (["n", "h", "w", 4], {}, "'x' ([n, h, w, 4]) takes NHWC by its shape"),
-        ([1, 20, 30, 3], {"mean": (0.5, 0.5, 0.5)}, "takes NHWC by its shape"),
-        ([1, 20, 30, 40], {}, "Axis 1 of the input 'x' has 20 elements, and pictures have 1, 3 or 4 channels"),
+        ([1, 20, 30, 3], {}, "'x' ([1, 20, 30, 3]) looks like NHWC"),
+        (["n", "h", "w", 4], {}, "'x' ([n, h, w, 4]) looks like NHWC"),
+        ([1, 20, 30, 3], {"mean": (0.5, 0.5, 0.5)}, "looks like NHWC"),
+        ([1, 20, 30, 40], {}, "Axis 1 of input 'x' has 20 elements, but images have 1, 3 or 4 channels"),
         ([1, 20, 30, 40], {"mean": (0.5,) * 20}, None),
         ([1, 20, 30, 3], {"std": (0.5,) * 20}, None),
         ([1, 3, 30, 3], {}, None),
@@ -373,14 +373,14 @@ def test_an_output_behind_an_inner_tensor_is_reported_to_go():
     model = parse("(float[n, 4] x) => (float[n, 4] y) { h = Tanh(x) y = Neg(h) }")
     made, report = surgeon.edit(model, AppendArgMax("h"))
     assert [value.name for value in made.graph.output] == ["h_argmax"]
-    assert report.edits[0].said[1:] == ("output 'y', which is computed from it, is gone",)
+    assert report.edits[0].said[1:] == ("output 'y', which is computed from it, is removed",)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("(float[n, 3, 8, 8] x) => (float[n, 3, 8, 8] y, float[n, 3, 8, 8] x) { y = Relu(x) }", "is an input and an"),
-        ("(float[1] z, float[1, 1, 1, 2] x = {1, 2}) => (float[1, 1, 1, 2] y) { y = Add(x, z) }", "has a stored value"),
+        ("(float[n, 3, 8, 8] x) => (float[n, 3, 8, 8] y, float[n, 3, 8, 8] x) { y = Relu(x) }", "both an input and an"),
+        ("(float[1] z, float[1, 1, 1, 2] x = {1, 2}) => (float[1, 1, 1, 2] y) { y = Add(x, z) }", "a default value"),
     ],
     ids=["output too", "default"],
 )

@@ -226,7 +226,7 @@ def test_a_stored_tensor_is_no_end():
         (Extract("ab", "y"), "froms of Extract is a list of names, not 'ab'"),
         (RaiseOpset("21"), "version of RaiseOpset is a whole number, not '21'"),
         (OrderInputs(5), "names of OrderInputs is a list of names, not 5"),
-        (Extract(("x", "x"), ("y",)), "'x' is named twice in froms"),
+        (Extract(("x", "x"), ("y",)), "'x' is in froms twice"),
     ],
 )
 def test_what_is_of_another_kind_is_reported(edit, message):
@@ -279,6 +279,6 @@ def test_the_function_does_what_the_edit_does(tmp_path):
     to, report = surgeon.extract(path, "e", output=tmp_path / "o.onnx", options=surgeon.CheckOptions(seed=3))
     assert (to, report.written, ops(onnx.load(to))) == (tmp_path / "o.onnx", True, ["Constant", "Mul", "Relu"])
     assert surgeon.extract(path, "e", dry_run=True)[1].written is False
-    for cut, words in (((), "begins or ends at a tensor"), (("lift",), "did you mean 'left'")):
+    for cut, words in (((), "needs tensors to start from or to end at"), (("lift",), "did you mean 'left'")):
         with pytest.raises(surgeon.UsageError, match=words):
             surgeon.extract(model, cut)

@@ -100,7 +100,7 @@ def test_finished_detections_are_refused_with_the_raw_tensors(form, tail):
     with pytest.raises(UsageError) as refusal:
         surgeon.edit(model, detector_tail(model, tail))
     message = str(refusal.value)
-    assert f"column {number} is the number of a class and column {best} the best of several scores" in message
+    assert f"column {number} is a class number and column {best} is the best of several scores" in message
     assert message.endswith(f"surgeon append IN OUT {tail} --output boxes --scores scores")
     made, report = surgeon.edit(model, detector_tail(model, tail, output="boxes", scores="scores"))
     assert report.outcome == "proved", report.check.reason
@@ -130,7 +130,7 @@ def test_finished_detections_in_several_outputs_are_refused_too(form):
     del model.graph.output[:]
     sizes = zip(names, (4, 1, 1), strict=True)
     model.graph.output.extend(onnx.helper.make_tensor_value_info(name, 1, [1, count, size]) for name, size in sizes)
-    with pytest.raises(UsageError, match="are finished detections; name the raw ones"):
+    with pytest.raises(UsageError, match="are finished detections. Give the raw tensors"):
         detector_tail(model)
 
 
@@ -200,18 +200,18 @@ OTHERS = {
     "classes without objectness in rows": (
         CENTRES + TRANSPOSED.format(rest="likely"),
         (1, COUNT, 7),
-        "has no number that says how likely there is anything",
+        "has no objectness in column 4",
     ),
     "an angle behind the scores": (
         CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  angle = Mul (turn, pi)"
         "out = Concat <axis = 1> (sized, likely, angle)",
         (1, 8, COUNT),
-        "Column 7 of 'out' is a number that is no score",
+        "Column 7 of 'out' is a number, but not a score",
     ),
     "keypoints behind the score": (
         CENTRES + "points = Add (both, anchors_twice)  out = Concat <axis = 1> (sized, likely, points)",
         (1, 11, COUNT),
-        "Column 7 of 'out' is a number that is no score",
+        "Column 7 of 'out' is a number, but not a score",
     ),
     "scores that are logits": (
         CENTRES + "out = Concat <axis = 1> (sized, some)",
@@ -222,48 +222,48 @@ OTHERS = {
         CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  share = Sigmoid (turn)  less = Sub (share, half)"
         "angle = Mul (less, pi)  out = Concat <axis = 1> (sized, likely, angle)",
         (1, 8, COUNT),
-        "Column 7 of 'out' is a number that is no score",
+        "Column 7 of 'out' is a number, but not a score",
     ),
     "a share that is scaled": (
         CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  share = Sigmoid (turn)  angle = Mul (share, pi)"
         "out = Concat <axis = 1> (sized, likely, angle)",
         (1, 8, COUNT),
-        "Column 7 of 'out' is a number that is no score",
+        "Column 7 of 'out' is a number, but not a score",
     ),
     "corners by coordinates": (
         CORNERS + """x1, y1 = Split <axis = 1, num_outputs = 2> (low)  x2, y2 = Split <axis = 1, num_outputs = 2> (high)
         lying = Concat <axis = 1> (x1, x2, y1, y2)  out = Concat <axis = 1> (lying, likely)""",
         (1, 7, COUNT),
-        "does not tell how the boxes of 'out' are written",
+        "does not show the box format of 'out'",
     ),
     "corners at exponential distances, by coordinates": (
         CORNERS.replace("Sub (anchors, near)", "Sub (anchors, left)").replace("low = ", "left = Exp (near)  low = ")
         + """x1, y1 = Split <axis = 1, num_outputs = 2> (low)  x2, y2 = Split <axis = 1, num_outputs = 2> (high)
         lying = Concat <axis = 1> (x1, x2, y1, y2)  out = Concat <axis = 1> (lying, likely)""",
         (1, 7, COUNT),
-        "does not tell how the boxes of 'out' are written",
+        "does not show the box format of 'out'",
     ),
     "the first class last": (
         CENTRES + "one, more = Split <axis = 1> (likely, first_and_rest)  out = Concat <axis = 1> (sized, more, one)",
         (1, 7, COUNT),
-        "Column 6 of 'out' is a score, but not that of the class behind column 5",
+        "Column 6 of 'out' is a score, but not of the class that follows column 5",
     ),
     "how likely there is anything last": (
         CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  thing = Sigmoid (turn)"
         "out = Concat <axis = 1> (sized, likely, thing)",
         (1, 8, COUNT),
-        "Column 7 of 'out' is a score, but not that of the class behind column 6",
+        "Column 7 of 'out' is a score, but not of the class that follows column 6",
     ),
     "scores that are products already": (
         CENTRES + "turn = ReduceMean <keepdims = 1> (near, row)  thing = Sigmoid (turn)  products = Mul (thing, likely)"
         + TRANSPOSED.format(rest="thing, products"),
         (1, COUNT, 8),
-        "The scores of 'out' from column 5 on are multiplied by column 4 already",
+        "The scores of 'out' from column 5 on are already multiplied by column 4",
     ),
     "boxes in a form of their own": (
         CENTRES.replace("Sub (high, low)", "Tanh (near)") + "out = Concat <axis = 1> (sized, likely)",
         (1, 7, COUNT),
-        "does not tell how the boxes of 'out' are written",
+        "does not show the box format of 'out'",
     ),
 }
 

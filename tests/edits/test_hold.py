@@ -31,7 +31,7 @@ def test_what_depends_on_it_is_known_then():
     model = parse(RATE)
     made, report = surgeon.edit(model, Hold("rate", "16000"))
     assert report.outcome == "proved"
-    assert report.edits[0].said == ("input 'rate' is held at 16000",)
+    assert report.edits[0].said == ("input 'rate' is replaced with the constant 16000",)
     assert [value.name for value in made.graph.input] == ["x"]
     taken, report = surgeon.rewrite(made, "constant_if,constant_folding")
     assert report.outcome == "proved"
@@ -93,15 +93,15 @@ def test_a_scalar_has_no_axes():
     ("model", "name", "value", "words"),
     [
         (stated("int64"), "kk", "1", "did you mean 'k'"),
-        (stated("int64"), "k", "fast", "'fast' is no number to hold 'k' at; give one, as in 16000."),
-        (stated("int64"), "k", "1.5", "The input 'k' is int64, which does not hold 1.5."),
-        (stated("uint8"), "k", "300", "The input 'k' is uint8, which does not hold 300."),
-        (stated("float"), "k", "1e50", "The input 'k' is float32, which does not hold 1e50."),
-        (stated("int64"), "k", "9" * 20, "The input 'k' is int64, which does not hold 99999999999999999999."),
-        (stated("int64"), "k", "1,2", "holds 1 numbers and takes 1 number here; give as many."),
-        (stated("int64", "[4]"), "k", "1,2", "holds 4 numbers and takes 1 number or 4 here"),
+        (stated("int64"), "k", "fast", "Invalid value 'fast' for 'k'. Give a number, for example 16000."),
+        (stated("int64"), "k", "1.5", "Input 'k' is int64, which cannot represent 1.5."),
+        (stated("uint8"), "k", "300", "Input 'k' is uint8, which cannot represent 300."),
+        (stated("float"), "k", "1e50", "Input 'k' is float32, which cannot represent 1e50."),
+        (stated("int64"), "k", "9" * 20, "Input 'k' is int64, which cannot represent 99999999999999999999."),
+        (stated("int64"), "k", "1,2", "Input 'k' needs 1 number, not 2."),
+        (stated("int64", "[4]"), "k", "1,2", "Input 'k' needs 1 number or 4, not 2."),
         (stated("float", "[b, 4]", "ReduceSum<keepdims = 0>(k)"), "k", "1", "first: surgeon edit IN OUT --dim b=N"),
-        (parse("(seq(float[2]) k, int64 i) => (float[2] y) { y = SequenceAt(k, i) }"), "k", "1", "holds no numbers"),
+        (parse("(seq(float[2]) k, int64 i) => (float[2] y) { y = SequenceAt(k, i) }"), "k", "1", "is not numeric"),
     ],
 )
 def test_what_cannot_be_held_is_one_sentence(model, name, value, words):
@@ -114,7 +114,7 @@ def test_at_the_command_line(tmp_path):
     onnx.save(parse(RATE), tmp_path / "in.onnx")
     done = run("edit", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--hold", "rate=16000")
     assert done.exit_code == 0, done.output
-    assert "hold  input 'rate' is held at 16000" in done.output
+    assert "hold  input 'rate' is replaced with the constant 16000" in done.output
     assert held(onnx.load(tmp_path / "out.onnx"), "rate") == 16000
 
 
@@ -127,7 +127,7 @@ def test_integers_of_few_bits_hold_no_others(kind, fits, larger):
     )
     made, _ = surgeon.edit(model, Hold("k", fits), check="none")
     assert held(made, "k").astype(int).tolist() == [int(number) for number in fits.split(",")]
-    with pytest.raises(surgeon.UsageError, match=f"The input 'k' is {kind}, which does not hold {larger}"):
+    with pytest.raises(surgeon.UsageError, match=f"Input 'k' is {kind}, which cannot represent {larger}"):
         surgeon.edit(model, Hold("k", larger), check="none")
 
 

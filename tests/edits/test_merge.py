@@ -54,7 +54,7 @@ def test_what_both_have_stays_apart():
     assert names(made.graph.output) == ["left", "y_1", "left_1"]
     assert names(made.graph.initializer) == ["w", "v", "w_1", "v_1"]
     assert [function.name for function in made.functions] == ["half", "times"]
-    assert "the input 'z' of the second model is called 'z_1'" in said(report)
+    assert "the input 'z' of the second model is renamed to 'z_1'" in said(report)
     made_names = [name for node in made.graph.node for name in node.output]
     bodies = [graph.g.node[0].output[0] for node in made.graph.node for graph in node.attribute if graph.HasField("g")]
     assert len({*made_names, *bodies}) == len(made_names) + len(bodies)
@@ -96,7 +96,7 @@ def test_an_output_may_feed_an_input_that_has_a_default(version):
     )
     made, report = merge(first, second, connect={"y": "y", "k": "k"})
     assert report.outcome == ("proved" if version == 9 else "unproved")
-    assert version == 9 or "takes no other value for 'k' than the one that it stores" in report.check.reason
+    assert version == 9 or "'k' always has its stored value" in report.check.reason
     assert names(made.graph.input) == ["x"]
     left, report = merge(first, second, connect={"y": "y"})
     assert report.outcome == "proved"
@@ -108,12 +108,12 @@ def test_what_feeds_what_is_reported_so_that_it_can_be_understood():
     second = model("(float[n] y, float[n] m, float[n] o) => (float[n] z) { t = Add (y, m)  z = Add (t, o) }")
     assert said(merge(first, second)[1]) == (
         "the output 'y' of the first model feeds the input of that name",
-        "the input 'm' of the first model is that of the second too",
+        "the input 'm' of the first model is also that of the second",
     )
     assert said(merge(first, second, connect={"y": "m", "m": ["y", "o"]})[1]) == (
         "'y' feeds 'm'",
-        "the input 'm' of the first model is 'y' of the second too",
-        "the input 'm' of the first model is 'o' of the second too",
+        "the input 'm' of the first model is also 'y' of the second",
+        "the input 'm' of the first model is also 'o' of the second",
     )
 
 
@@ -124,7 +124,7 @@ def test_functions_of_one_name_and_another_body_stay_apart():
     assert report.outcome == "proved"
     assert [function.name for function in made.functions] == ["half", "times", "half_1"]
     assert [node.op_type for node in made.graph.node if node.domain == "local"] == ["half", "half_1"]
-    assert "the function 'half' of the second model is called 'half_1'" in said(report)
+    assert "the function 'half' of the second model is renamed to 'half_1'" in said(report)
 
 
 def test_what_has_one_name_is_connected_where_nothing_is_said():
@@ -178,7 +178,7 @@ def test_a_size_that_the_second_fixes_is_fixed():
     second = model("(float[2, 4] a) => (float[8] z) { s = Constant <value_ints = [8]> () z = Reshape (a, s) }")
     made, report = merge(first, second, connect={"y": "a"})
     assert sizes(made.graph.input[0]) == [2, 4]
-    assert "the size 'N' of the first model is 2, as the second has it" in said(report)
+    assert "the size 'N' of the first model is fixed at 2, as in the second" in said(report)
     assert report.outcome == "proved"
 
 
@@ -187,13 +187,13 @@ def test_a_size_that_the_second_fixes_is_fixed():
     [
         ("(float[N] a) => (float[N] z) { z = Neg (a) }", {"yy": "a"}, "In the first model: The model has no output"),
         ("(float[N] a) => (float[N] z) { z = Neg (a) }", {"y": "b"}, "In the second model: The model has no input"),
-        ("(int64[N] a) => (int64[N] z) { z = Neg (a) }", {"y": "a"}, "'y' is float32 and 'a' is int64"),
-        ("(float[N] a) => (float[N] z) { z = Neg (a) }", {"y": "a"}, "'y' has 2 dimensions and 'a' has 1"),
-        ("(float[N, 5] a) => (float[N, 5] z) { z = Neg (a) }", {"y": "a"}, "along axis 1 have the sizes 4 and 5"),
+        ("(int64[N] a) => (int64[N] z) { z = Neg (a) }", {"y": "a"}, "'y' is float32, but 'a' is int64"),
+        ("(float[N] a) => (float[N] z) { z = Neg (a) }", {"y": "a"}, "one has 2 dimensions, the other has 1"),
+        ("(float[N, 5] a) => (float[N, 5] z) { z = Neg (a) }", {"y": "a"}, "on axis 1, the sizes are 4 and 5"),
         ("(float[N, N] a) => (float[N, N] z) { z = Neg (a) }", {"y": "a", "w": "a"}, "is connected twice"),
-        ("(float[M, 4] a, float[M, 4] b) => (float[M, 4] z) { z = Add (a, b) }", {"f": "a", "h": "b"}, "be 3 and 2"),
+        ("(float[M, 4] a, float[M, 4] b) => (float[M, 4] z) { z = Add (a, b) }", {"f": "a", "h": "b"}, "both 3 and 2"),
         ("(float[2, 4] a, float[3, 4] b) => (float[2, 4] z, float[3, 4] v) { z = Neg (a) v = Neg (b) }",
-         {"y": "a", "w": "b"}, "meet in 'N', which would be 2 and 3"),
+         {"y": "a", "w": "b"}, "'N' would have to be both 2 and 3"),
     ],
     ids=str,
 )  # fmt: skip
@@ -232,7 +232,7 @@ def test_other_domains_have_one_version_or_ops_that_did_not_change():
         made.graph.node[0].op_type, made.graph.node[0].domain = op, "mine"
         return made
 
-    with pytest.raises(surgeon.GraphError, match="import mine in the versions 1 and 2, and nothing tells that Foo"):
+    with pytest.raises(surgeon.GraphError, match="import versions 1 and 2 of mine, and Foo"):
         surgeon.merge(own(1, "Foo"), own(2, "Bar"), connect={"y2": "y"})
     made, _ = surgeon.merge(own(2, "Foo"), own(2, "Bar"), connect={"y2": "y"}, check="none")
     assert [node.op_type for node in made.graph.node] == ["Foo", "Bar"]
@@ -245,7 +245,7 @@ def test_metadata_of_both_is_kept():
     made, report = merge(one, two, connect={"y": "x"})
     held = {entry.key: entry.value for entry in made.metadata_props}
     assert held == {"author": "me", "author_1": "you", "date": "today"}
-    assert "the metadata 'author' of the second model is called 'author_1'" in said(report)
+    assert "the metadata 'author' of the second model is renamed to 'author_1'" in said(report)
 
 
 def test_a_wrong_join_is_found_out(monkeypatch):
@@ -429,7 +429,7 @@ def test_any_two_models_made_one_answer_as_the_two(first, second):
 
 
 def test_what_is_no_connection_is_reported():
-    with pytest.raises(surgeon.UsageError, match="connect says which output feeds which input, as .*, not 5"):
+    with pytest.raises(surgeon.UsageError, match="connect must map outputs to inputs, for example .*, not 5"):
         surgeon.merge(onnx.ModelProto(), onnx.ModelProto(), connect=5)
 
 
@@ -456,7 +456,7 @@ def test_functions_that_are_written_alike_stay_apart_where_what_they_call_does()
     assert called(made) == (
         {"A": ["B"], "B": ["Constant", "Mul"], "A_1": ["B_1"], "B_1": ["Constant", "Mul"]}, ["A", "A_1"]
     )
-    assert "the function 'A' of the second model is called 'A_1'" in said(report)
+    assert "the function 'A' of the second model is renamed to 'A_1'" in said(report)
     session = ort.InferenceSession(made.SerializeToString())
     assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == [20.0]
 
@@ -466,10 +466,10 @@ def test_a_function_of_one_model_is_not_an_operator_of_the_other():
     known, unknown = calling(2.0, "A", "B"), calling(2.0)
     made, report = surgeon.merge(known, unknown, connect={"y": "x"}, check="none")
     assert called(made) == ({"A_1": ["B"], "B": ["Constant", "Mul"]}, ["A_1", "A"])
-    assert "the function 'A' of the first model is called 'A_1'" in said(report)
+    assert "the function 'A' of the first model is renamed to 'A_1'" in said(report)
     made, report = surgeon.merge(unknown, known, connect={"y": "x"}, check="none")
     assert called(made) == ({"A_1": ["B"], "B": ["Constant", "Mul"]}, ["A", "A_1"])
-    assert "the function 'A' of the second model is called 'A_1'" in said(report)
+    assert "the function 'A' of the second model is renamed to 'A_1'" in said(report)
     made, _ = surgeon.merge(known, calling(2.0, "A"), connect={"y": "x"}, check="none")
     assert called(made) == ({"A": ["B_1"], "B_1": ["Constant", "Mul"], "A_1": ["B"]}, ["A", "A_1"])
 
@@ -515,11 +515,11 @@ def test_a_tensor_that_is_named_like_a_part_of_another_is_no_part():
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ({"connect": {"y": 5}}, "connect says which output feeds which input"),
-        ({"connect": {"y": ["x", 3]}}, "connect says which output feeds which input"),
-        ({"prefix": "ab"}, "give one prefix for each"),
-        ({"prefix": None}, "give one prefix for each"),
-        ({"prefix": (1, 2)}, "give one prefix for each"),
+        ({"connect": {"y": 5}}, "connect must map outputs to inputs"),
+        ({"connect": {"y": ["x", 3]}}, "connect must map outputs to inputs"),
+        ({"prefix": "ab"}, "one for each model"),
+        ({"prefix": None}, "one for each model"),
+        ({"prefix": (1, 2)}, "one for each model"),
     ],
     ids=str,
 )

@@ -63,11 +63,11 @@ def test_what_is_no_edit_is_refused(pack, tmp_path):
     pack("producer:ModelDraft")
     done = run("edit", MODEL, tmp_path / "out.onnx", "--strip-doc")
     assert done.exit_code == 2
-    assert "leads to producer:ModelDraft, no edit" in done.output
+    assert "refers to producer:ModelDraft, not an edit" in done.output
 
 
 def test_a_flag_that_is_taken_is_refused(pack, tmp_path):
     pack("producer:Producer", SOURCE.replace('flag = "producer"', 'flag = "rename"'))
     done = run("edit", MODEL, tmp_path / "out.onnx", "--strip-doc")
     assert done.exit_code == 2
-    assert "has the flag --rename, which is taken" in done.output
+    assert "has the flag --rename, which another edit has" in done.output

@@ -35,8 +35,8 @@ def test_arithmetic_that_is_constant_becomes_a_constant():
     assert [op for op in ops(made) if op != "Constant"] == ["Reshape", "Relu", "Reshape"]
     assert dims(made) == {"x": [2, 5, 8], "y": [2, 5, 8]}
     assert [done.said[1] for done in report.edits] == [
-        "1 node of arithmetic on sizes became constant",
-        "4 nodes of arithmetic on sizes became constant",
+        "1 node of shape arithmetic became constant",
+        "4 nodes of shape arithmetic became constant",
     ]
     x = numbers(2, 5, 8)
     assert np.array_equal(answer(made, x)[0], np.maximum(x, 0))
@@ -162,17 +162,17 @@ def test_edits_of_dimensions_know_each_other():
     [
         (Dim("bach", 2), "did you mean 'batch'?"),
         (Dim("batch", -1), "cannot be -1"),
-        (Dim("batch", 2.5), "cannot be 2.5; give a whole number"),
-        (Dim("x[2]", 9), "'x[2]' is 8 and not free; free it first, as in --dim x[2]=batch."),
+        (Dim("batch", 2.5), "cannot be 2.5. Give an integer"),
+        (Dim("x[2]", 9), "'x[2]' is fixed at 8. Make it dynamic first, with --dim x[2]=batch"),
         (Dim("x[7]", 9), "has 3 axes"),
         (Dim("z[0]", 9), "no input 'z'"),
-        (RenameDim("batch", "length"), "Another dimension is called 'length'"),
+        (RenameDim("batch", "length"), "Another dimension is already called 'length'"),
         (RenameDim("bath", "n"), "did you mean 'batch'?"),
-        (RenameDim("batch", "length"), "say so by --join-dim batch=length"),
-        (RenameDim("batch", "a+b"), "is no name of a dimension"),
+        (RenameDim("batch", "length"), "use --join-dim batch=length"),
+        (RenameDim("batch", "a+b"), "Invalid dimension name"),
         (JoinDim("bath", "length"), "did you mean 'batch'?"),
         (JoinDim("batch", "n"), "The model has no dimension 'n'"),
-        (ShapesOf("forget"), "write infer or drop"),
+        (ShapesOf("forget"), "Choose infer or drop"),
         (RaiseOpset(99), "There is no opset 99"),
         (RaiseOpset(11), "would lower it"),
     ],
@@ -217,7 +217,7 @@ def test_an_opset_is_raised_with_edits_beside_it():
     assert report.outcome == "proved"
     assert made.opset_import[0].version == 18
     assert len(made.graph.node[0].input) == 2
-    assert report.edits[1].said[0] == "ai.onnx is at opset 18, from 13"
+    assert report.edits[1].said[0] == "ai.onnx is raised from opset 13 to 18"
     assert surgeon.edit(made, RaiseOpset(18))[1].outcome == "unchanged"
 
 
@@ -255,7 +255,7 @@ def test_what_an_unknown_op_makes_is_stated():
     state = StateTensor.parse("h=float[n, 4]")
     assert (state, state.spelling) == (StateTensor("h", "float", ("n", 4)), "h=float[n,4]")
     made, report = surgeon.edit(unknown(), [state, AddOutput("h")], check="none")
-    assert report.edits[0].said == ("'h' is stated to be float32[n, 4]",)
+    assert report.edits[0].said == ("'h' is declared as float32[n, 4]",)
     assert dims(made)["h"] == ["n", 4]
     part, _ = surgeon.edit(made, Extract(("h",), ("y",)), check="none")
     assert [value.name for value in part.graph.input] == ["h"]
@@ -280,15 +280,15 @@ def test_a_statement_takes_the_place_of_another():
         ("h=[2]", "is not of the form"),
         ("h=float[2", "is not of the form"),
         ("h=flot[2]", "'flot' is no ONNX dtype"),
-        ("h=float[2,a+b]", "'a+b' is no size"),
-        ("h=float[2,]", "'' is no size"),
-        ("h=float[99999999999999999999]", "99999999999999999999 is no size"),
+        ("h=float[2,a+b]", "Invalid size 'a+b'"),
+        ("h=float[2,]", "Invalid size ''"),
+        ("h=float[99999999999999999999]", "Invalid size 99999999999999999999"),
         ("h=undefined[2]", "'undefined' is no dtype"),
-        ("x=float[2]", "No node makes 'x'"),
+        ("x=float[2]", "No node produces 'x'"),
         ("q=float[2]", "no tensor 'q'"),
-        ("y=float[n,5]", "'y' is float32[n, 4] as the model has it, not float32[n, 5]"),
-        ("y=float[n]", "as the model has it"),
-        ("y=int64[n,4]", "as the model has it"),
+        ("y=float[n,5]", "'y' is float32[n, 4] in the model, so it cannot be float32[n, 5]"),
+        ("y=float[n]", "in the model, so it cannot be"),
+        ("y=int64[n,4]", "in the model, so it cannot be"),
     ],
 )
 def test_what_cannot_be_stated_is_refused(text, why):
@@ -327,7 +327,7 @@ def test_an_axis_without_a_name_is_that_of_the_original_behind_a_renaming():
 
 def test_sizes_that_no_node_takes_together_are_refused():
     """Every node is the original's own, and yet nothing runs it."""
-    with pytest.raises(surgeon.UsageError, match="With M=5 a node cannot run, Add: Incompatible dimensions; choose"):
+    with pytest.raises(surgeon.UsageError, match="With M=5 a node cannot run, Add: Incompatible dimensions. Choose"):
         surgeon.edit(model(TWO), [Dim("N", 3), Dim("M", 5)])
 
 
@@ -339,7 +339,7 @@ def test_a_shape_that_an_output_misstates_stops_no_size():
 
 @pytest.mark.parametrize("sizes", [(True, 4), (1.5, 4), (None, 4), None, "n4", (1 << 63, 4)], ids=str)
 def test_what_is_no_size_is_refused_in_python_too(sizes):
-    with pytest.raises(UsageError, match="is no size|are a list"):
+    with pytest.raises(UsageError, match="Invalid size|must be a list"):
         surgeon.edit(unknown(), StateTensor("h", "float32", sizes), check="none")
 
 

@@ -87,15 +87,15 @@ def test_a_cut_is_where_the_fewest_tensors_pass():
     ("arguments", "words"),
     [
         ({"at": ["lift"]}, "did you mean 'left'"),
-        ({"at": ["w"]}, "'w' parts nothing: no node makes it"),
-        ({"at": ["x"]}, "'x' parts nothing"),
-        ({"at": ["k"]}, "'k' parts nothing"),
-        ({"at": ["p", "q"]}, "parts nothing: no node lies between"),
-        ({"at": ["a", "a"]}, "'a' is named twice"),
-        ({"parts": 1}, "cannot be cut into 1 parts"),
-        ({"parts": 100}, "cannot be cut into 100 parts; give 2 to 8"),
-        ({}, "Say where to cut"),
-        ({"at": ["a"], "parts": 2}, "one of the two"),
+        ({"at": ["w"]}, "'w' does not split the model: it is not computed"),
+        ({"at": ["x"]}, "'x' does not split the model"),
+        ({"at": ["k"]}, "'k' does not split the model"),
+        ({"at": ["p", "q"]}, "does not split the model: there is no node between"),
+        ({"at": ["a", "a"]}, "'a' is given twice"),
+        ({"parts": 1}, "cannot be split into 1 parts"),
+        ({"parts": 100}, "cannot be split into 100 parts. Give 2 to 8"),
+        ({}, "Give either the tensors"),
+        ({"at": ["a"], "parts": 2}, "or the number of parts"),
         ({"at": ["a"], "check": "sites"}, "Unknown check 'sites'"),
     ],
     ids=str,
@@ -108,7 +108,7 @@ def test_what_parts_nothing_is_refused(arguments, words):
 def test_an_output_with_nothing_behind_it_parts_nothing():
     model = sample()
     del model.graph.output[1:], model.graph.node[-1:]
-    with pytest.raises(surgeon.UsageError, match="'y' parts nothing: no node lies behind it"):
+    with pytest.raises(surgeon.UsageError, match="'y' does not split the model: there is no node after it"):
         split(model, at=["y"])
 
 
@@ -131,7 +131,7 @@ def test_a_folder_that_holds_files_is_left_alone(tmp_path):
     folder.mkdir()
     surgeon.split(tmp_path / "m.onnx", folder, at=["b"])
     (folder / "other").write_text("mine")
-    with pytest.raises(surgeon.ModelFileError, match="holds files already"):
+    with pytest.raises(surgeon.ModelFileError, match="is not empty"):
         surgeon.split(tmp_path / "m.onnx", folder, at=["e"])
     _, report = surgeon.split(tmp_path / "m.onnx", folder, at=["b", "e"], force=True)
     assert report.written
@@ -232,7 +232,7 @@ def test_a_sequence_of_which_nothing_is_known_is_reported():
     model = onnx.parser.parse_model(SEQUENCES.format(', "acme" : 1', "acme.Foo"))
     with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional of which nothing tells"):
         surgeon.split(model, at=["e"], check="none")
-    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional, which has no dtype and no sizes"):
+    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional, so it has no dtype and no shape"):
         surgeon.edit(model, surgeon.edits.StateTensor("s", "float32", ("n", 4)), check="none")
 
 
@@ -294,11 +294,11 @@ def test_a_damaged_weight_is_named():
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ({"at": "gelu"}, "a list of names, not 'gelu'"),
-        ({"at": [1]}, "a list of names"),
-        ({"at": 5}, "a list of names"),
-        ({"parts": "2"}, "is a whole number, not '2'"),
-        ({"parts": 2.0}, "is a whole number"),
+        ({"at": "gelu"}, "a list of tensor names, not 'gelu'"),
+        ({"at": [1]}, "a list of tensor names"),
+        ({"at": 5}, "a list of tensor names"),
+        ({"parts": "2"}, "must be an integer, not '2'"),
+        ({"parts": 2.0}, "must be an integer"),
     ],
     ids=str,
 )

@@ -93,7 +93,7 @@ def test_edits_read_what_they_run(store, models, tmp_path):
     recipe = surgeon.Recipe([surgeon.edits.Rename("y", "z"), surgeon.Rules("gelu")])
     found = surgeon.run_many(recipe, "s3://zoo/b/fires.onnx", to=tmp_path / "out")
     assert found["fires.onnx"].read > 1 << 22
-    assert found["fires.onnx"].edits == ["output 'y' is called 'z'"]
+    assert found["fires.onnx"].edits == ["output 'y' is renamed to 'z'"]
     assert found.ok
 
 

@@ -40,8 +40,8 @@ class DetectorHead:
 def find_head(draft: ModelDraft) -> DetectorHead:
     """The head of a model: the inputs of its suppression, or else the outputs that are boxes and their scores.
 
-    Of several pairs, such as one per decoder layer, the one that depends on most nodes is chosen.  Raises UsageError if
-    there is none, or two are equally good.
+    If there are several pairs, for example one per decoder layer, the one that depends on most nodes is chosen.  Raises
+    UsageError if there is none, or two are equally good.
     """
     own = draft.index.main.by_op.get(NMS_OP, ())
     if own:
@@ -55,8 +55,8 @@ def find_head(draft: ModelDraft) -> DetectorHead:
         if len(of_three) == 1:
             return DetectorHead(of_three[0], "", "", "")
         raise UsageError(
-            "No output is found that is boxes [batch, count, 4] beside scores [batch, count, classes]; name the head "
-            "with --output, and with --scores where it has two."
+            "No outputs are boxes [batch, count, 4] with scores [batch, count, classes]. Give the head with --output, "
+            "and with --scores if it has two tensors."
         )
     chosen = _best(boxes, lambda name: len(depth[name][0]), "boxes", "--output")
     return _beside(draft, chosen, _scores_of(chosen, of_three, shapes), depth)
@@ -90,8 +90,8 @@ def _beside(
     )
     if "best score" in kinds[scores] or not chosen:
         raw = raw_tensors(draft, (boxes, 2, 0), (scores, 2, 0))
-        how = f"name the raw ones: --output {raw[0]} --scores {raw[1]}" if all(raw) else "name the raw ones"
-        raise UsageError(f"{boxes!r} and {scores!r} are finished detections; {how}.")
+        how = f": --output {raw[0]} --scores {raw[1]}" if all(raw) else " with --output and --scores."
+        raise UsageError(f"{boxes!r} and {scores!r} are finished detections. Give the raw tensors{how}")
     return describe_head(draft, boxes, scores)
 
 
@@ -100,7 +100,7 @@ def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: s
     ordered = sorted(names, key=rank, reverse=True)
     if len(ordered) > 1 and rank(ordered[0]) == rank(ordered[1]):
         listed = ", ".join(map(repr, ordered))
-        raise UsageError(f"Several outputs could be {what}: {listed}; name them with {option}.")
+        raise UsageError(f"Several outputs could be {what}: {listed}. Choose one with {option}.")
     return ordered[0]
 
 
@@ -108,8 +108,8 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> DetectorHead:
     """The head before the model's own suppression."""
     if len(nodes) > 1:
         raise UsageError(
-            f"The model suppresses boxes at {len(nodes)} places, one for each class or picture: name the head with "
-            "--output and --scores."
+            f"The model has {len(nodes)} {NMS_OP} nodes, one for each class or image. "
+            "Give the head with --output and --scores."
         )
     node = nodes[0]
     boxes, scores, *limits = node.inputs
@@ -136,8 +136,8 @@ def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
     is_moved = maker is not None and maker.op in ADDITIONS and any(_is_thin(draft, name) for name in maker.inputs)
     if is_moved or shape is None or any(str(size).startswith("?") for size in shape[1:]):
         raise UsageError(
-            f"The model's own suppression at {node.label!r} reads boxes that were chosen or moved before it: name the "
-            "head in front of that with --output and --scores."
+            f"The model's own {NMS_OP} at {node.label!r} reads boxes that were selected or shifted before it. "
+            "Give the head before that with --output and --scores."
         )
 
 

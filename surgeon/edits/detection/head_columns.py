@@ -114,16 +114,16 @@ def require_raw(draft: ModelDraft, name: str, tail: str) -> None:
         number, best = (columns.index(kind) if kind in columns else None for kind in ("class", "best score"))
         if number is None and best is None:
             continue
-        kinds = [f"column {number} is the number of a class"] if number is not None else []
-        kinds += [f"column {best} the best of several scores"] if best is not None else []
+        kinds = [f"column {number} is a class number"] if number is not None else []
+        kinds += [f"column {best} is the best of several scores"] if best is not None else []
         boxes, scores = "", ""
         if best is not None and "number" in columns:
             boxes, scores = raw_tensors(draft, (name, axis, columns.index("number")), (name, axis, best))
-        what = "name the raw boxes with --output, and their scores with --scores."
+        what = "Give the raw boxes with --output, and their scores with --scores."
         if boxes and scores:
             named = command("append", "IN", "OUT", tail, "--output", boxes, "--scores", scores)
-            what = f"name the raw boxes and scores: {named}"
-        raise UsageError(f"{name!r} holds finished detections ({' and '.join(kinds)}); {what}")
+            what = f"Give the raw boxes and scores: {named}"
+        raise UsageError(f"{name!r} contains finished detections ({' and '.join(kinds)}). {what}")
 
 
 def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
@@ -134,17 +134,16 @@ def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
     columns = columns_of(draft, name, axis)
     behind = range(MIN_COLUMNS - 1, len(columns) - extra)
     other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
-    named = "name the boxes with --output and the scores with --scores."
+    named = "the boxes with --output and the scores with --scores."
     if other is not None:
-        is_number = columns[other] == "number"
-        fault = "is a number that is no score" if is_number else "cannot be told from the graph"
+        fault = "is a number, but not a score" if columns[other] == "number" else "is not known from the graph"
         raise UsageError(
-            f"Column {other} of {name!r} {fault}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
-            f"(5 + classes, --extra for more behind these), or {named}"
+            f"Column {other} of {name!r} {fault}. Give the layout with --head yolov8 (4 + classes) or yolov5 "
+            f"(5 + classes, and --extra for columns after these), or give {named}"
         )
     disorder = _disorder(draft, name, axis, behind) if columns else None
     if disorder is not None:
-        raise UsageError(f"{disorder}; {named}")
+        raise UsageError(f"{disorder}. Give {named}")
 
 
 def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str | None:
@@ -156,19 +155,19 @@ def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) ->
     apart = int(len(ends) > 1 and ends[0][0] != ends[1][0])
     for place, before, end in zip(behind[apart + 1 :], ends[apart:], ends[apart + 1 :], strict=False):
         if end[0] != before[0] or (end[1] is not None and before[1] is not None and end[1] < before[1]):
-            return f"Column {place} of {name!r} is a score, but not that of the class behind column {place - 1}"
+            return f"Column {place} of {name!r} is a score, but not of the class that follows column {place - 1}"
     node = draft.index.main.producers.get(ends[-1][0])
     if apart and node is not None and node.op in JOINS:
         joined = {last for each in node.inputs if each for last in trace(draft, each)}
         if ends[0][0] in joined:
-            return f"The scores of {name!r} from column 5 on are multiplied by column 4 already"
+            return f"The scores of {name!r} from column 5 on are already multiplied by column 4"
     return None
 
 
 def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
     """Whether column 4 is the objectness and the classes begin after it; None if that is unknown.
 
-    It is if it is computed by itself (YOLOv4, v6, X), and may be if one activation also computes the box (YOLOv5, v7).
+    It is if it is computed separately (YOLOv4, v6, X), and may be if one activation also computes the box (YOLOv5, v7).
     Class scores are computed together, and separately from the box (YOLOv8 and later).
     """
     if _size_at(draft, name, axis) == MIN_COLUMNS:

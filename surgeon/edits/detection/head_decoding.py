@@ -28,11 +28,11 @@ class HeadDecoder:
     """How to compute corner boxes and scores [batch, classes, count] from a head."""
 
     layout: str
-    """"yolov8", "yolov5"; of two tensors "rows" (scores [batch, count, classes]) or "columns"."""
+    """"yolov8" or "yolov5"; for two tensors "rows" (scores [batch, count, classes]) or "columns"."""
     is_cxcywh: bool
     """Whether a box is given by its centre and size."""
     background: str = ""
-    """Class that is no object, "first" or "last"; its scores are dropped."""
+    """Class that means "no object": "first" or "last".  Its scores are removed."""
     extra: int = 0
     """Further values per box after its scores."""
 
@@ -101,20 +101,22 @@ class DetectorEdit(KeyedEdit):
     """Base of edits that read a detector's head."""
 
     output: str
-    """The head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
-    [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes only [batch, count, 4],
-    beside `scores`.  An inner tensor takes the place of all outputs that come of it.
+    """The head.  One tensor of boxes and scores is [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
+    [batch, count, 5 + classes] ("yolov5": v5, v7; scores are multiplied by the fifth number).  A tensor of boxes is
+    [batch, count, 4] and needs `scores`.  All outputs that are computed from an inner tensor are replaced.
     """
     scores: str = ""
-    """The tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count]."""
+    """The tensor of scores, if the head has two tensors: [batch, count, classes] or [batch, classes, count]."""
     head: Literal["", "yolov8", "yolov5"] = ""
-    """"yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column."""
+    """The layout of a head with one tensor: "yolov8" or "yolov5".  By default the shape and the nodes that compute each
+    column decide.
+    """
     form: Literal["", "cxcywh", "xyxy"] = ""
-    """How a box is given: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the nodes
-    where the head is one output; for the first with a `head`, for the second where it is two outputs.
+    """The box format: "cxcywh" (centre and size) or "xyxy" (corners).  By default the nodes of a head with one tensor
+    decide; with `head` the default is cxcywh, and with two tensors it is xyxy.
     """
     background: str = ""
-    """The class of no object, "first" or "last": its scores are left out, and the others keep their numbers."""
+    """The class that means "no object": "first" or "last".  Its scores are removed; other class numbers stay."""
     output_names: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -140,7 +142,7 @@ class DetectorEdit(KeyedEdit):
         for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUND_CLASSES)):
             given = getattr(self, name)
             if given and given not in known:
-                raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
+                raise UsageError(f"Unknown {name} {given!r} of a detector. Choose one of {', '.join(known)}.")
 
     @property
     def sources(self) -> list[str]:
@@ -171,31 +173,31 @@ class DetectorEdit(KeyedEdit):
             count = shape[1] if len(shape) == 4 else None
             if isinstance(count, int) and isinstance(rows, int) and 1 < count < rows - 4 - (head == "yolov5"):
                 raise UsageError(
-                    f"{self.output!r} has {rows} numbers a box, and {value.name!r} {list(shape)} looks like prototypes "
-                    f"of masks: give nms with extra={count}, or head={head} where all behind the box are classes."
+                    f"{self.output!r} has {rows} values per box, and {value.name!r} {list(shape)} looks like mask "
+                    f"prototypes. Use nms with extra={count}, or head={head} if all values after the box are classes."
                 )
 
     def _one(self, draft: ModelDraft) -> HeadDecoder:
         """The decoder of a head with one output."""
         shape = self.shape(draft, self.output)
         if shape[2] == 4 and not self.head:
-            raise UsageError(f"{self.output!r} {list(shape)} holds boxes only; name their scores, with --scores.")
+            raise UsageError(f"{self.output!r} {list(shape)} contains only boxes. Give their scores with --scores.")
         require_raw(draft, self.output, self.flag.removeprefix("append-"))
         head = self.head
         if not head:
             if not all(isinstance(size, int) for size in shape[1:]) or shape[1] == shape[2]:
                 raise UsageError(
-                    f"The head of {self.output!r} {list(shape)} cannot be told by its shape: give head=yolov8."
+                    f"The shape of {self.output!r} {list(shape)} does not show its layout. Give head=yolov8 or yolov5."
                 )
             head = "yolov8" if shape[1] < shape[2] else "yolov5"
         axis = 1 if head == "yolov8" else 2
         rows = shape[axis]
         least = 5 if head == "yolov8" else 6
         if isinstance(rows, int) and rows < least:
-            raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
+            raise UsageError(f"{self.output!r} has {rows} values per box, but a {head} head has at least {least}.")
         extra = self.extra_values
         if isinstance(rows, int) and rows - extra < least:
-            raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
+            raise UsageError(f"{self.output!r} has {rows} values per box, too few for {extra} after its scores.")
         if self.head:
             return HeadDecoder(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
         if not extra:
@@ -206,36 +208,36 @@ class DetectorEdit(KeyedEdit):
         form = self.form or form_of(draft, self.output, axis)
         if not form:
             raise UsageError(
-                f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
-                "(corners) or cxcywh (centre and size)."
+                f"The graph does not show the box format of {self.output!r}. Give it with --form xyxy (corners) "
+                "or --form cxcywh (centre and size)."
             )
         return HeadDecoder(head, form == "cxcywh", self.background, extra)
 
     def _other_head(self, head: str) -> str:
         """The message for an output with the shape but not the columns of a head."""
-        wanted = "no number that says how likely there is anything, which a yolov5 head has in column 4"
+        wanted = "no objectness in column 4, which a yolov5 head has"
         if head == "yolov8":
-            wanted = "such a number in column 4, which a yolov8 head has not"
+            wanted = "an objectness in column 4, which a yolov8 head does not have"
         return (
-            f"{self.output!r} has {wanted}; name the boxes with --output and the scores with --scores, or say that "
-            f"the columns lie so, with --head {head}."
+            f"{self.output!r} has {wanted}. Give the boxes with --output and the scores with --scores, or confirm "
+            f"the layout with --head {head}."
         )
 
     def _two(self, draft: ModelDraft) -> HeadDecoder:
         """The decoder of a head with two outputs."""
         boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
         if self.extra_values:
-            raise UsageError(f"{self.output!r} holds boxes alone: leave out extra.")
+            raise UsageError(f"{self.output!r} contains only boxes. Leave out extra.")
         if boxes[2] != 4:
-            raise UsageError(f"{self.output!r} {list(boxes)} holds no boxes; they have to be [batch, count, 4].")
+            raise UsageError(f"{self.output!r} {list(boxes)} does not contain boxes, which are [batch, count, 4].")
         if boxes[1] not in scores[1:]:
             raise UsageError(
-                f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
+                f"{self.scores!r} {list(scores)} does not contain scores for the {boxes[1]} boxes of {self.output!r}."
             )
         return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
 
     def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
         """The shape of a tensor of the head; raises UsageError if its rank is not 3."""
         if require_float_rank(draft, name) != 3:
-            raise UsageError(f"{name!r} is no output of a detector's head, which has three axes.")
+            raise UsageError(f"{name!r} is not an output of a detector's head, which has 3 axes.")
         return draft.shapes.shape(draft.index.main, name) or ()

@@ -22,15 +22,15 @@ _MAX_COUNT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class AppendNms(DetectorEdit):
-    """Answer with detections instead of raw boxes and scores: ONNX's NonMaxSuppression behind a detector's head.
+    """Replace a detector's raw boxes and scores with detections, using ONNX's NonMaxSuppression.
 
     The new outputs are `boxes` float32[count, 4] as x1, y1, x2, y2, `scores` float32[count], `classes` int64[count] and
-    `batch` int64[count], the picture that each was found in; by picture, then class, then falling score.  With `extra`
-    there is `extras` float32[count, extra] too; other outputs of the model, as prototypes of masks, stay.
+    `batch` int64[count], the image of each detection.  They are sorted by image, then by class, then by falling score.
+    With `extra` there is also `extras` float32[count, extra].  Other outputs, such as mask prototypes, stay.
 
     Raises:
-        UsageError: the outputs are no such head, or finished detections, the columns behind the boxes may be no scores
-            of classes, or a setting is out of its range.
+        UsageError: the outputs are not a detector's head, the columns after the boxes may not be class scores, or a
+            setting is out of range.
 
     Examples:
         >>> import surgeon
@@ -39,21 +39,19 @@ class AppendNms(DetectorEdit):
     """
 
     iou: float = 0.45
-    """The largest intersection over union at which the lower of two boxes stays."""
+    """A box is removed if its intersection over union with a better box is larger than this."""
     least: float = 0.25
-    """The score that a detection has to exceed."""
+    """The score that a detection must exceed."""
     most: int = 100
-    """How many detections are kept of a class (`agnostic`: in all) in one picture."""
+    """Maximum number of detections for each class of an image (`agnostic`: for each image)."""
     agnostic: bool = False
-    """Whether boxes of different classes drop each other too."""
+    """Let boxes of different classes suppress each other too."""
     tunable: bool = False
-    """Whether the two limits are inputs, `iou_threshold` and `score_threshold` float32[1], which have these values
-    where they are not given (from IR version 4 on).
+    """Add the two limits as inputs, `iou_threshold` and `score_threshold` float32[1], with these values as defaults.
+    This needs IR version 4.
     """
     extra: int = 0
-    """How many numbers of each box come after its scores and follow it, as the 32 of YOLOv8-seg that weigh prototypes
-    of masks.
-    """
+    """Number of values after the scores of each box, which become outputs too: 32 mask coefficients for YOLOv8-seg."""
     flag = "append-nms"
     jumps = True
     output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
@@ -65,9 +63,9 @@ class AppendNms(DetectorEdit):
     def __post_init__(self) -> None:
         DetectorEdit.__post_init__(self)
         if not 0 <= self.extra < _MAX_COUNT:
-            raise UsageError(f"extra={self.extra} has to be a number of numbers: 0 or more.")
+            raise UsageError(f"extra must be 0 or more, not {self.extra}.")
         if not 0 <= self.iou <= 1 or not 0 < self.most < _MAX_COUNT:
-            raise UsageError(f"iou={self.iou:g} has to lie between 0 and 1, and most={self.most} above 0.")
+            raise UsageError(f"iou must be between 0 and 1 (here {self.iou:g}), and most above 0 (here {self.most}).")
 
     @property
     def all_output_names(self) -> Sequence[str]:
@@ -86,15 +84,15 @@ class AppendNms(DetectorEdit):
         stated = self._stated(draft, list(makes))
         limits = self._limits(draft) if self.tunable else ()
         replace_outputs(draft, self.sources, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
-        settings = f"scores above {self.least:g}, overlaps to {self.iou:g}"
+        settings = f"scores above {self.least:g}, overlaps up to {self.iou:g}"
         if limits:
-            settings += f", as the inputs {' and '.join(map(repr, limits))} say by default"
+            settings += f", as defaults of the inputs {' and '.join(map(repr, limits))}"
         return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.sources_text} ({settings})",)
 
     def _limits(self, draft: ModelDraft) -> Sequence[str]:
         """Add the two limits as inputs with default values; returns their names."""
         if draft.skeleton.ir_version < 4:
-            raise UsageError("Below IR version 4 no input has a value of its own: leave out tunable.")
+            raise UsageError("Before IR version 4, inputs cannot have default values. Leave out tunable.")
         made = {draft.fresh("iou_threshold"): self.iou, draft.fresh("score_threshold"): self.least}
         draft.store(*(numpy_helper.from_array(np.array([value], np.float32), name) for name, value in made.items()))
         draft.graph.input.extend(onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in made)
@@ -135,15 +133,15 @@ class AppendNms(DetectorEdit):
 
 @dataclass(frozen=True, slots=True)
 class AppendEfficientNms(AppendNms):
-    """Answer with detections instead of raw boxes and scores: TensorRT's EfficientNMS_TRT behind a detector's head.
+    """Replace a detector's raw boxes and scores with detections, using TensorRT's EfficientNMS_TRT.
 
     The new outputs are `num_detections` int32[batch, 1], `detection_boxes` float32[batch, most, 4] as x1, y1, x2, y2,
-    `detection_scores` float32[batch, most] and `detection_classes` int32[batch, most], the best first.  TensorRT calls
-    the plugin deprecated since 10.12; `AppendNms` is what it wants instead.  The settings are those of `AppendNms`, but
-    that `most` is of a picture, and that there is neither `tunable` nor `extra`.
+    `detection_scores` float32[batch, most] and `detection_classes` int32[batch, most], the best first.  TensorRT
+    deprecated the plugin in 10.12 and recommends the op that `AppendNms` inserts.  The settings are those of
+    `AppendNms`, but `most` is the number for each image, and `tunable` and `extra` do not exist.
 
     Raises:
-        UsageError: the outputs are no such head, or a setting is out of its range or not to be had of the plugin.
+        UsageError: the outputs are not a detector's head, or a setting is out of range or unknown to the plugin.
 
     Examples:
         >>> import surgeon
@@ -164,9 +162,9 @@ class AppendEfficientNms(AppendNms):
     def __post_init__(self) -> None:
         AppendNms.__post_init__(self)
         if self.extra:
-            raise UsageError("EfficientNMS_TRT does not tell which boxes it keeps, so nothing follows them: use nms.")
+            raise UsageError("EfficientNMS_TRT does not return indices of boxes, which extra needs. Use nms.")
         if self.tunable:
-            raise UsageError("The limits of EfficientNMS_TRT are attributes, and no inputs: leave out tunable.")
+            raise UsageError("The limits of EfficientNMS_TRT are attributes, not inputs. Leave out tunable.")
 
     def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:

@@ -20,13 +20,13 @@ GATHER_ND_SINCE = 12  # first opset at which GatherND has batch_dims (ONNX chang
 
 @dataclass(frozen=True, slots=True)
 class AppendBoxes(DetectorEdit):
-    """Answer with plain boxes and scores, whatever the head writes, and cut off what the exporter put behind them.
+    """Replace the detection head's outputs with plain boxes and scores, and remove the exporter's post-processing.
 
     The new outputs are `boxes` float32[batch, count, 4] as x1, y1, x2, y2 and `scores`
-    float32[batch, count, classes]: what a suppression outside of the model takes.
+    float32[batch, count, classes], the inputs of a suppression outside the model.
 
     Raises:
-        UsageError: the outputs are no such head.
+        UsageError: the outputs are not a detector's head.
 
     Examples:
         >>> import surgeon
@@ -46,7 +46,7 @@ class AppendBoxes(DetectorEdit):
         return (f"outputs {', '.join(map(repr, makes))} are {self._what()} of {self.sources_text}",)
 
     def _what(self) -> str:
-        return "the boxes by their corners, and the scores of each,"
+        return "the corner boxes and the scores"
 
     def _nodes(self, split: HeadDecoder, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
@@ -62,14 +62,14 @@ class AppendBoxes(DetectorEdit):
 
 @dataclass(frozen=True, slots=True)
 class AppendBestBoxes(AppendBoxes):
-    """Answer with the best boxes of each picture, suppressing none: the tail of DETR and the models like it.
+    """Replace a detector's raw boxes and scores with the best boxes, without suppression, as for DETR.
 
     The new outputs are `boxes` float32[batch, most, 4] as x1, y1, x2, y2, `scores` float32[batch, most] and `classes`
-    int64[batch, most], in falling order of scores; fewer than `most` where the head has fewer.  This is what
-    `post_process_object_detection` of transformers does, but for its threshold and the size of the picture.
+    int64[batch, most], sorted by falling score.  There are fewer than `most` if the head has fewer boxes.  The result
+    is that of `post_process_object_detection` in transformers, without its threshold and its scaling to the image.
 
     Raises:
-        UsageError: the outputs are no such head, or it is not known how many boxes it has.
+        UsageError: the outputs are not a detector's head, or the number of boxes or classes is dynamic.
 
     Examples:
         >>> import surgeon
@@ -78,9 +78,9 @@ class AppendBestBoxes(AppendBoxes):
     """
 
     most: int = 100
-    """How many boxes."""
+    """Number of boxes."""
     single: bool = False
-    """Whether a box counts only for its best class (DETR, YOLOS), or for each of its classes (RT-DETR, Deformable and
+    """Use each box only for its best class (DETR, YOLOS), not for each of its classes (RT-DETR, Deformable and
     Conditional DETR).
     """
     flag = "append-best-boxes"
@@ -91,7 +91,7 @@ class AppendBestBoxes(AppendBoxes):
     def __post_init__(self) -> None:
         DetectorEdit.__post_init__(self)
         if self.most < 1:
-            raise UsageError(f"The best {self.most} boxes are none: give most=1 or more.")
+            raise UsageError(f"most must be 1 or more, not {self.most}.")
 
     def _what(self) -> str:
         return f"the best {self.most} detections"
@@ -100,7 +100,7 @@ class AppendBestBoxes(AppendBoxes):
         count, classes = self._sizes(split, draft)
         if draft.index.main.opset is None or draft.index.main.opset < GATHER_ND_SINCE:
             how = upgrade_to(GATHER_ND_SINCE)
-            raise UsageError(f"The best boxes need opset {GATHER_ND_SINCE}; raise it first: {how}")
+            raise UsageError(f"best-boxes needs opset {GATHER_ND_SINCE}. Raise it first: {how}")
         most = min(self.most, count if self.single else count * classes)
 
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
@@ -131,7 +131,7 @@ class AppendBestBoxes(AppendBoxes):
             free = sorted({name for size in (count, classes) if not isinstance(size, int) for name in symbols(size)})
             how = command("edit", "IN", "OUT", *(word for name in free for word in ("--dim", f"{name}=N")))
             raise UsageError(
-                f"{self.sources_text} has {count} boxes of {classes} classes; fix these sizes first: {how}"
+                f"{self.sources_text} has dynamic sizes ({count} boxes, {classes} classes). Fix them first: {how}"
             )
         apart = {"yolov8": 4, "yolov5": 5}.get(split.layout, 0)
         return count, classes - apart - bool(split.background)

@@ -48,28 +48,28 @@ def detector_tail(
     background: str = "",
     **settings: Any,
 ) -> list[Edit]:
-    """The edits that put a tail behind a detector, its head found by structure.
+    """The edits that append post-processing to a detector, whose head is found by structure.
 
-    The head is what the model's own NonMaxSuppression reads, whose limits are taken over and whose answers go; else the
-    outputs that are boxes [batch, count, 4] and scores of them, which most of the model computes; else the only output
-    of three axes.  Whether a box is written by its corners is told by what computes its numbers.
+    If the model has a NonMaxSuppression, its inputs are the head; its limits are reused and its outputs removed.  If
+    not, the head is the outputs that are boxes [batch, count, 4] and their scores, and that depend on most nodes.  If
+    there are none, it is the only output with three axes.  The nodes that compute the boxes show the box format.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
         tail: "nms", "efficient-nms", "best-boxes" or "boxes": see `AppendNms`, `AppendEfficientNms`,
             `AppendBestBoxes` and `AppendBoxes`.
         output: the tensor of boxes, or of boxes and scores in one; empty to find it.
-        scores: the tensor of scores, where there are two.
-        activation: what makes probabilities of the scores, "sigmoid" or "softmax", where the model does not.
-        background: the class that is none behind a softmax: "first", "last" or "none"; empty for the first with a
-            suppression (SSD) and the last with the best boxes (DETR).
-        settings: further ones of the tail.
+        scores: the tensor of scores, if there are two tensors.
+        activation: the function that turns scores into probabilities, "sigmoid" or "softmax", if the model has none.
+        background: the class that means "no object" after a softmax: "first", "last" or "none"; by default the first
+            with a suppression (SSD) and the last with the best boxes (DETR).
+        settings: further settings of the post-processing.
 
     Returns:
         The edits, in order: for `surgeon.edit`.
 
     Raises:
-        UsageError: there is no such head, several are equally good, or the scores are no probabilities.
+        UsageError: no head is found, several are equally good, or the scores may not be probabilities.
         ModelFileError: the file cannot be read.
 
     Examples:
@@ -96,10 +96,10 @@ def postprocessing_edits(
 ) -> list[Edit]:
     """As `detector_tail`, for a draft."""
     if tail not in POSTPROCESSING:
-        raise UsageError(f"There is no tail {tail!r} of a detector; choose one of {', '.join(POSTPROCESSING)}.")
+        raise UsageError(f"Unknown post-processing {tail!r} of a detector. Choose one of {', '.join(POSTPROCESSING)}.")
     for name, given, known in (("activation", activation, ACTIVATIONS), ("background", background, BACKGROUND_CLASSES)):
         if given and given not in (*known, "none"):
-            raise UsageError(f"There is no {name} {given!r} of scores; choose one of {', '.join(known)}, or none.")
+            raise UsageError(f"Unknown {name} {given!r} of scores. Choose one of {', '.join(known)}, or none.")
     found = describe_head(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
     return _edits(
         draft, found, tail, is_searched=not output, activation=activation, background=background, settings=settings
@@ -146,14 +146,14 @@ def _require_described(found: DetectorHead, activation: str, form: str) -> None:
     """Raise UsageError if the box format is unknown, or whether scores are probabilities."""
     if not found.score_activation and not activation and not found.is_suppressed:
         raise UsageError(
-            f"{found.scores!r} are no probabilities, as far as the graph tells: say what makes them such, with "
+            f"The graph does not show that {found.scores!r} are probabilities. Give their activation with "
             "--activation sigmoid (RT-DETR, Deformable and Conditional DETR, RetinaNet), softmax (DETR, YOLOS, SSD), "
             "or none."
         )
     if not found.box_format and not form:
         raise UsageError(
-            f"The graph does not tell how the boxes of {found.boxes!r} are written: say so, with --form xyxy (corners) "
-            "or cxcywh (centre and size)."
+            f"The graph does not show the box format of {found.boxes!r}. Give it with --form xyxy (corners) "
+            "or --form cxcywh (centre and size)."
         )
 
 

@@ -55,7 +55,7 @@ def hidden_sizes(index: Index) -> list[int]:
 
 
 def _contradictions(index: Index, name: str) -> Iterator[InsideSize]:
-    """Fixed sizes of a graph in the place of the dynamic dim of its inputs."""
+    """Fixed sizes that a graph has instead of the dynamic dim of its inputs."""
     walk = SizePropagation(index, {name: NO_SIZE}, {})
     try:
         walk.run(check)

@@ -33,10 +33,10 @@ def make_size_dynamic(draft: ModelDraft, name: str, old: int, feeds: Mapping[str
     """Change all nodes of a draft that contain an old size, so that they fit a dynamic dim of its inputs.
 
     name: of the dim.  feeds: by input, its axis.  Returns the number of changed nodes, and the claim.  Raises
-    GraphError, which names a node, if no interpretation is known to be right.
+    GraphError, whose message names a node, if no interpretation is known to be right.
     """
     if draft.index.main.is_unsorted:
-        raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
+        raise GraphError("The nodes are not in topological order, so no size can become dynamic. Sort them first.")
     outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
     original_feeds = {draft.claim.original(source): axis for source, axis in feeds.items()}
     claim = DynamicDimsClaim(name, old, original_feeds, answers=outputs, mixed=())
@@ -242,7 +242,7 @@ class _Choice:
         """Raise GraphError for an interpretation with a node of unknown output shape."""
         if found.walk.notes.unknown_nodes:
             node = next(iter(found.walk.notes.unknown_nodes))
-            raise self.search.refusal(CannotBeDynamic(node, "makes something of which nothing can be told"))
+            raise self.search.refusal(CannotBeDynamic(node, "has an output of unknown shape"))
 
     def _require_followed(self, found: Interpretation) -> None:
         """Raise GraphError if the old size is 1 and no output has the dynamic dim, so that samples are lost."""
@@ -252,11 +252,11 @@ class _Choice:
             node = next((made[name] for name in sorted(self.outputs) if name in made), None)
             if node is None:
                 return
-            raise self.search.refusal(CannotBeDynamic(node, f"makes {names}, which has one row for all samples"))
+            raise self.search.refusal(CannotBeDynamic(node, f"computes {names}, which has one row for all samples"))
 
     def _ambiguous(self, found: Interpretation) -> GraphError:
         node, _ = next(iter(found.walk.notes.choice_points.values()))
-        return self.search.refusal(CannotBeDynamic(node, "can be read in two ways that differ"))
+        return self.search.refusal(CannotBeDynamic(node, "has two interpretations with different results"))
 
 
 def _rank(item: tuple[Interpretation, SampleRun]) -> tuple[int, int, int, int]:

@@ -25,14 +25,14 @@ from surgeon.text import did_you_mean, format_count
 
 @dataclass(frozen=True, slots=True)
 class Dim(Edit):
-    """Fix a free dimension: the size is put in everywhere, and arithmetic on sizes that is constant then is computed.
+    """Fix a dynamic dimension, and fold the shape arithmetic that becomes constant.
 
-    An If whose condition is constant then becomes the branch that is taken.
+    An If whose condition becomes constant is replaced with the branch that it takes.
 
-    A word in the place of a size frees a dimension that is fixed, as `--free` does: `--dim images[0]=batch`.
+    A name instead of a size makes a fixed dimension dynamic, as `--free` does: `--dim images[0]=batch`.
 
     Raises:
-        UsageError: no input has such a dimension, or its size does not fit an expression that it is part of.
+        UsageError: no input has the dimension, or the size does not fit an expression that contains the dimension.
 
     Examples:
         >>> import surgeon
@@ -45,14 +45,14 @@ class Dim(Edit):
     name: str
     """The name of the dynamic dimension, or `input[axis]`."""
     size: int | str
-    """The size, or a word."""
+    """The size, or a name."""
     flag = "dim"
     metavar = "NAME=SIZE"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read NAME=SIZE or INPUT[AXIS]=SIZE."""
-        name, size = parse_pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
+        name, size = parse_pair(text, "NAME=SIZE (for example height=640) or INPUT[AXIS]=NAME")
         return cls(name, int(size) if size.removeprefix("-").isdecimal() else size)
 
     @property
@@ -66,38 +66,38 @@ class Dim(Edit):
         return isinstance(self.size, str)
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Fix it, or free it."""
+        """Fix it, or make it dynamic."""
         if not isinstance(self.size, (int, str)) or isinstance(self.size, bool):
-            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number.")
+            raise UsageError(f"Dimension {self.name!r} cannot be {self.size}. Give an integer.")
         place = INPUT_AXIS.match(self.name)
         if isinstance(self.size, str):
             if place is None:
                 raise UsageError(
-                    f"{self.size!r} is no size; give a number, rename the dimension by --rename-dim, "
-                    f"or free a fixed one, as in --dim images[0]={self.size}."
+                    f"Invalid size {self.size!r}. Give a number. To rename a dimension, use --rename-dim; "
+                    f"to make a fixed one dynamic, use INPUT[AXIS], for example --dim images[0]={self.size}"
                 )
             return Free(int(place["axis"]), self.size, place["input"]).apply(draft)
         if not 0 <= self.size < 1 << 63:  # onnx.proto: dim_value is an int64
-            raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a number from 0 to 2^63 - 1.")
+            raise UsageError(f"Dimension {self.name!r} cannot be {self.size}. Give a number from 0 to 2^63 - 1.")
         name = self.name
         if place is not None:
             dims = draft.input(place["input"]).type.tensor_type.shape.dim
             axis = int(place["axis"])
             if axis >= len(dims):
-                raise UsageError(f"The input {place['input']!r} has {len(dims)} axes, so none is {axis}; count from 0.")
+                raise UsageError(f"Input {place['input']!r} has {len(dims)} axes, counted from 0, so none is {axis}.")
             if dims[axis].HasField("dim_value"):
                 return self._require_same_size(dims[axis].dim_value)
             name = dims[axis].dim_param or name
         known = dynamic_dim_names(draft.skeleton)
         if name not in known:
             near = did_you_mean(name, known)
-            raise UsageError(f"No input has a free dimension {name!r}; {near}")
+            raise UsageError(f"No input has a dynamic dimension {name!r}; {near}")
         require_size(name, self.size, dynamic_dims(list(required_inputs(draft.graph).values())))
         return self._fix(draft, name, self.size)
 
     def _require_same_size(self, size: int) -> Iterable[str]:
         if size != self.size:
-            raise UsageError(f"{self.name!r} is {size} and not free; free it first, as in --dim {self.name}=batch.")
+            raise UsageError(f"{self.name!r} is fixed at {size}. Make it dynamic first, with --dim {self.name}=batch")
         return ()
 
     def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
@@ -118,11 +118,11 @@ class Dim(Edit):
             folded += fold_constant_sizes(draft)
         wrong = shape_inference_error(draft.skeleton)  # after branches that are not taken are removed
         if wrong and not shape_inference_error(draft.before.skeleton):
-            raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
+            raise UsageError(f"With {name}={size} a node cannot run, {wrong}. Choose another size.")
         if taken:
-            said.append(f"{format_count(taken, 'If')} became the branch that the sizes decide")
+            said.append(f"{format_count(taken, 'If')} replaced with the branch that the sizes select")
         if folded:
-            said.append(f"{format_count(folded, 'node')} of arithmetic on sizes became constant")
+            said.append(f"{format_count(folded, 'node')} of shape arithmetic became constant")
             draft.claim.by_structure = False
         if draft.graph.value_info:
             infer_declared_shapes(draft)
@@ -135,10 +135,10 @@ def _substitute_size(dim: object, name: str, size: int) -> None:
     try:
         found = substitute(parse_size(text), {name: size})
     except SizeError as error:
-        raise UsageError(f"With {name}={size} the dimension {text!r} is no number; choose another size.") from error
+        raise UsageError(f"With {name}={size}, dimension {text!r} is not a number. Choose another size.") from error
     if isinstance(found, int):
         if found < 0:
-            raise UsageError(f"The dimension {text!r} would be {found} with {name}={size}; choose another size.")
+            raise UsageError(f"With {name}={size}, dimension {text!r} would be {found}. Choose another size.")
         dim.dim_value = found  # type: ignore[attr-defined]  # as above
     elif found != parse_size(text):
         dim.dim_param = str(found)  # type: ignore[attr-defined]  # as above
@@ -146,17 +146,17 @@ def _substitute_size(dim: object, name: str, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RenameDim(Edit):
-    """Call a free dimension by another name, wherever a shape is stated, in expressions too.
+    """Rename a dynamic dimension in all declared shapes, also in expressions.
 
     Raises:
-        UsageError: no input has such a dimension, or the new name is taken or none.
+        UsageError: the model does not have the dimension, or the new name is taken or invalid.
 
     Examples:
         >>> import surgeon
         >>> rename = surgeon.edits.RenameDim("batch", "N")
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", rename, output="renamed.onnx")
         >>> report.edits[0].said[0], report.outcome
-        ("dimension 'batch' is called 'N'", 'proved')
+        ("dimension 'batch' is renamed to 'N'", 'proved')
     """
 
     old: str
@@ -172,40 +172,40 @@ class RenameDim(Edit):
         if self.old == self.new:
             return ()
         if parse_size(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
-            raise UsageError(f"{self.new!r} is no name of a dimension; give it a word, as in batch.")
+            raise UsageError(f"Invalid dimension name {self.new!r}. Give a word, for example batch.")
         if self.new in known:
             raise UsageError(
-                f"Another dimension is called {self.new!r}; choose another name, or where both are always of one size "
-                f"say so by --join-dim {self.old}={self.new}."
+                f"Another dimension is already called {self.new!r}. Choose another name. If both always have the same "
+                f"size, use --join-dim {self.old}={self.new}"
             )
         draft.claim.dims[self.new] = _original_names(draft, self.old)
         _rename(draft, self.old, self.new)
         draft.changed()
-        return (f"dimension {self.old!r} is called {self.new!r}",)
+        return (f"dimension {self.old!r} is renamed to {self.new!r}",)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinDim(Edit):
-    """State that a free dimension is always as large as another: both bear the name of that then.
+    """Declare that two dynamic dimensions are equal. Both get the second name.
 
-    Exporters that are told axes without names give each input dimensions of its own, `input_ids_0` and
-    `attention_mask_0`; what needs both to be one batch, as an attention with a mask, is not found then.
+    If exporters receive dynamic axes without names, they write separate dimensions for each input, for example
+    `input_ids_0` and `attention_mask_0`.  Rules that need the same batch in both inputs do not match then.
 
     Raises:
-        UsageError: the model has no such dimensions, or one of them has no name.
+        UsageError: the model does not have one of the dimensions, or the second one has no name.
 
     Examples:
         >>> import surgeon
         >>> join = surgeon.edits.JoinDim("sequence", "batch")
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", join, output="square.onnx")
         >>> report.edits[0].said[0], report.outcome
-        ("dimension 'sequence' is always as large as 'batch', and called so", 'proved')
+        ("dimension 'sequence' equals 'batch', and has its name", 'proved')
     """
 
     name: str
     """The name of the dimension."""
     other: str
-    """The dimension that is as large, and whose name stays."""
+    """The equal dimension, whose name stays."""
     flag = "join-dim"
     metavar = "NAME=OTHER"
 
@@ -216,11 +216,11 @@ class JoinDim(Edit):
         if self.name == self.other:
             return ()
         if INPUT_AXIS.match(self.other) is not None:
-            raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
+            raise UsageError(f"Dimension {self.other!r} has no name. Give it one with --rename-dim {self.other}=batch")
         draft.claim.dims[self.other] = (*_original_names(draft, self.other), *_original_names(draft, self.name))
         _rename(draft, self.name, self.other)
         draft.changed()
-        return (f"dimension {self.name!r} is always as large as {self.other!r}, and called so",)
+        return (f"dimension {self.name!r} equals {self.other!r}, and has its name",)
 
 
 def _original_names(draft: ModelDraft, name: str) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class SizeWriter:
         if call.kind == "floor":
             return reduce(self._divide, names)
         if self.opset < LIMITS_SINCE:
-            raise GraphError(f"{call} takes opset {LIMITS_SINCE} to write; raise the opset first.")
+            raise GraphError(f"{call} needs opset {LIMITS_SINCE}. Raise the opset first.")
         return reduce(self._larger if call.kind == "max" else self._smaller, names)
 
     def _symbol(self, name: str) -> str:
@@ -135,7 +135,7 @@ class SizeWriter:
 
     def _read_from_input(self, name: str) -> str:
         if name not in self.sources:
-            raise GraphError(f"What is to be free meets a size that follows from data ({name}); free another.")
+            raise GraphError(f"The dynamic size meets a size that depends on data ({name}). Choose another dimension.")
         source, axis = self.sources[name]
         if self.opset >= PARTS_SINCE:
             return self.make("Shape", [source], name, start=axis, end=axis + 1)

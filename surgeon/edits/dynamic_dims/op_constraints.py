@@ -36,6 +36,7 @@ from surgeon.shapes.opsets.migration import OLDEST
 from surgeon.shapes.tensor_types import INT32, NodeView, normalize_axis
 
 MULTIPLES = 9  # multiples of the old size at which two sizes are compared
+UNCLEAR = "and the graph does not show whether that changes with the size"
 
 
 def check(walk: SizePropagation, site: NodeView) -> None:
@@ -63,7 +64,7 @@ def make_equal(walk: SizePropagation, site: NodeView, axes: Sequence[tuple[int, 
             continue
         if size != walk.fixed_size(wanted):
             raise CannotBeDynamic(
-                site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted
+                site.node, f"cannot combine the size {size} with {wanted}", number=size, symbolic=wanted
             )
         make_follow(walk, site, position, axis=axis, size=wanted)
 
@@ -71,7 +72,7 @@ def make_equal(walk: SizePropagation, site: NodeView, axes: Sequence[tuple[int, 
 def _are_equal(walk: SizePropagation, size: Size, other: Size) -> bool:
     """Whether two sizes are equal, or differ only if a division has a remainder.
 
-    A picture that is halved and doubled again has its old size if that is even.
+    An image that is halved and doubled again has its old size if that is even.
     """
     size, other = _without_bound(size), _without_bound(other)
     if size == other or not (walk.is_dynamic([size]) and walk.is_dynamic([other])):
@@ -97,7 +98,7 @@ def _per_channel(walk: SizePropagation, site: NodeView) -> None:
     shape, axis = site.shape(0), traits_of(site.node.op).products.weighted_axis
     if shape is not None and walk.is_dynamic(shape[axis:][:1]):
         raise CannotBeDynamic(
-            site.node, "has weights for each of its channels, so that their number is no size to free"
+            site.node, "has weights for each channel, so the number of channels cannot change"
         )
 
 
@@ -111,7 +112,7 @@ def _reshape(walk: SizePropagation, site: NodeView) -> None:
     found = candidate_shapes(shape, target, allow_zero, walk.fixed_sizes)
     if not found:
         made = product([size for size in reshaped(shape, target, allow_zero) if size is not None])
-        why = f"cannot lay {_listed(shape)} out as {_listed(target)}"
+        why = f"cannot reshape {_listed(shape)} to {_listed(target)}"
         raise CannotBeDynamic(site.node, why, number=made, symbolic=product(shape))
     reading = found[walk.choose(site, (shape, tuple(target), allow_zero), len(found))]
     if tuple(reshaped(shape, target, allow_zero)) != reading:
@@ -132,7 +133,7 @@ def _expand(walk: SizePropagation, site: NodeView) -> None:
             continue
         if target[place] != walk.fixed_size(size):
             raise CannotBeDynamic(
-                site.node, f"cannot repeat what is {size} now to {target[place]}", number=target[place], symbolic=size
+                site.node, f"cannot expand the size {size} to {target[place]}", number=target[place], symbolic=size
             )
         made[place] = 1
     if made != target:
@@ -154,7 +155,7 @@ def _slice(walk: SizePropagation, site: NodeView) -> None:
             continue
         if old > 1 and (old - 1 in (start, end) or (end == old and start not in (0, -old))):
             raise CannotBeDynamic(
-                site.node, f"takes {start}:{end} of {size}, which was {old}; whether that follows is not told"
+                site.node, f"slices {start}:{end} of {size} (it was {old}), {UNCLEAR}"
             )
         if end == old and step > 0:
             made[place] = far
@@ -179,14 +180,14 @@ def _gather(walk: SizePropagation, site: NodeView) -> None:
     if numbers is None or (old == 1) or (len(numbers) > 1 and old in (len(numbers), max(numbers) + 1)):
         if len(indices) == 1 and indices[0] == old and old != 1:
             make_follow(walk, site, 1, axis=0, size=size)
-        raise CannotBeDynamic(site.node, f"picks fixed places of {size}, which was {old}")
+        raise CannotBeDynamic(site.node, f"reads fixed positions of {size} (it was {old})")
     if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.fixed_sizes):
         raise CannotBeDynamic(
-            site.node, f"picks fixed places of {size}, which was {old}, in which samples lie side by side"
+            site.node, f"reads fixed positions of {size} (it was {old}), along which samples are concatenated"
         )
     if old - 1 in numbers:
         raise CannotBeDynamic(
-            site.node, f"picks place {numbers[0]} of {size}, which was {old}; whether that follows is not told"
+            site.node, f"reads position {numbers[0]} of {size} (it was {old}), {UNCLEAR}"
         )
 
 
@@ -199,7 +200,7 @@ def _gather_elements(walk: SizePropagation, site: NodeView) -> None:
     along = normalize_axis(site.attribute("axis", 0), len(table))
     if walk.is_dynamic([table[along]]) and walk.fixed(site, 1):
         raise CannotBeDynamic(
-            site.node, f"picks fixed places of {table[along]}, which was {walk.fixed_size(table[along])}"
+            site.node, f"reads fixed positions of {table[along]} (it was {walk.fixed_size(table[along])})"
         )
     for axis, sizes in enumerate(zip(table, indices, strict=True)):
         if axis != along:
@@ -218,7 +219,7 @@ def _gather_nd(walk: SizePropagation, site: NodeView) -> None:
             continue
         is_fixed = walk.is_constant(site, 1)
         if is_fixed and batch:
-            raise CannotBeDynamic(site.node, f"picks fixed places of {_listed(table)}")
+            raise CannotBeDynamic(site.node, f"reads fixed positions of {_listed(table)}")
         if is_fixed:
             enumerate_tuples(walk, site, element)
         enumerate_concatenated(walk, site, element, size)
@@ -239,7 +240,7 @@ def _split(walk: SizePropagation, site: NodeView) -> None:
 
 
 def _affine_grid(walk: SizePropagation, site: NodeView) -> None:
-    """AffineGrid: one matrix per picture, so the batch of its size input follows."""
+    """AffineGrid: one matrix per image, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
         walk.notes.unknown_nodes[site.node] = None
@@ -257,7 +258,7 @@ def _squeeze(walk: SizePropagation, site: NodeView) -> None:
         return
     gone = range(len(shape)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
     if walk.is_dynamic([shape[axis] for axis in gone]):
-        raise CannotBeDynamic(site.node, "drops the axis that is to be free" if axes else "drops every axis of size 1")
+        raise CannotBeDynamic(site.node, "removes the dynamic axis" if axes else "removes every axis of size 1")
 
 
 def _resize(walk: SizePropagation, site: NodeView) -> None:
@@ -274,7 +275,7 @@ def _resize(walk: SizePropagation, site: NodeView) -> None:
                 made[place] = size
             else:
                 walk.notes.fixing_nodes[site.node] = (
-                    f"makes {target[place]} of {size}, which was {walk.fixed_size(size)}"
+                    f"resizes {size} (it was {walk.fixed_size(size)}) to {target[place]}"
                 )
     if made != target:
         walk.plan_size_input(site, 3, made)
@@ -283,8 +284,8 @@ def _resize(walk: SizePropagation, site: NodeView) -> None:
 def _require_input(site: NodeView, position: int) -> None:
     if not site.has(position):
         later = (one.since_version for one in history(*split_op(site.node.op)) if len(one.inputs) > position)
-        how = [f"raise the opset first: {upgrade_to(min(later))}"] if (site.scope.opset or 0) >= OLDEST else []
-        raise CannotBeDynamic(site.node, "holds the size as an attribute", *how)
+        how = [f"Raise the opset first: {upgrade_to(min(later))}"] if (site.scope.opset or 0) >= OLDEST else []
+        raise CannotBeDynamic(site.node, "has the size as an attribute", *how)
 
 
 def _listed(sizes: "Sequence[Size | None]") -> str:
@@ -295,7 +296,7 @@ def _loss(walk: SizePropagation, site: NodeView) -> None:
     """Losses: scores [N, C, ...] and labels [N, ...] with values below C."""
     scores = site.shape(0)
     if scores is not None and walk.is_dynamic(scores[1:2]) and walk.fixed(site, 1):
-        raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.fixed_size(scores[1])}")
+        raise CannotBeDynamic(site.node, f"reads fixed positions of {scores[1]} (it was {walk.fixed_size(scores[1])})")
 
 
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {

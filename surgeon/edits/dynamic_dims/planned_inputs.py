@@ -86,7 +86,7 @@ class CannotBeDynamic(Exception):
         self,
         node: Node,
         why: str,
-        how: str = "export the model with it free.",
+        how: str = "Export the model with this dimension dynamic.",
         *,
         number: Size | None = None,
         symbolic: Size | None = None,

@@ -22,7 +22,7 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
     array = walk.constant(site, 1)
     axes = [] if array is None else _enumerated_axes(array, walk.fixed_size(size), element)
     if not axes or not all(isinstance(width, int) for width in shape):
-        raise CannotBeDynamic(site.node, f"picks fixed places by {name!r} of what is to be free")
+        raise CannotBeDynamic(site.node, f"reads fixed positions along the dynamic axis, from {name!r}")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _with_size(shape, axis, size)
     walk.notes.position_readers.add(site.node)

@@ -30,7 +30,7 @@ MAX_RETURNS = 64  # most times to go back, plus four per node
 
 @dataclass(slots=True)
 class NodeNotes:
-    """What a propagation found at nodes."""
+    """Findings of a propagation at nodes."""
 
     choice_points: dict[Hashable, tuple[Node, int]] = field(default_factory=dict)
     """By inputs of an ambiguous node, in order: the node, and its number of readings."""
@@ -52,7 +52,7 @@ class SizePropagation:
         reading_choices: By inputs of an ambiguous node, the reading to take; the first one by default.
         shapes: Shapes of the graph with the planned inputs.
         view: The same shapes, or those inside the call of a local function.
-        notes: What it found at nodes.
+        notes: Findings at nodes.
         given: Planned inputs, by node and position, in order.
         reached: Number of finished nodes of the main graph.
         doubted: Tensors whose declared shape may be of the old size.
@@ -91,8 +91,8 @@ class SizePropagation:
         node = site.node
         if self._frozen is not None:
             how = command("rewrite", "IN", "OUT", "--inline", self._frozen.op)
-            why = f"calls a function that holds the old size at {node.label!r}"
-            raise CannotBeDynamic(self._frozen, why, f"inline it: {how}")
+            why = f"calls a function that contains the old size at {node.label!r}"
+            raise CannotBeDynamic(self._frozen, why, f"Inline it: {how}")
         self._number += 1
         name = f"\0{self._number}"
         self.given[node, position] = PlannedInput(node, position, name, recipe)
@@ -148,7 +148,7 @@ class SizePropagation:
             except Revisit as back:
                 returns += 1
                 if returns > MAX_RETURNS + 4 * len(nodes):
-                    raise CannotBeDynamic(back.node, "is read in ever other ways") from None
+                    raise CannotBeDynamic(back.node, "has too many interpretations") from None
                 self.reached = self._rewind(back.node)
 
     def _visit(self, node: Node, visit: Visit) -> None:

@@ -32,7 +32,7 @@ def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int,
     if source is not None:
         _follow_through(walk, walk.node_view(source[1]), axis, size)
     raise CannotBeDynamic(
-        site.node, f"reads {_original_name(walk, site, position)!r}, which has {old} where {size} is free"
+        site.node, f"reads {_original_name(walk, site, position)!r}, which has the fixed size {old} instead of {size}"
     )
 
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count, islice
 
 from surgeon.edits.dynamic_dims.batch_mixing import batch_mixing_tensors
-from surgeon.edits.dynamic_dims.op_constraints import check
+from surgeon.edits.dynamic_dims.op_constraints import UNCLEAR, check
 from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.errors import GraphError
@@ -97,7 +97,7 @@ class Interpretations:
             walk.run(check)
             if walk.notes.fixing_nodes:
                 node, why = next(iter(walk.notes.fixing_nodes.items()))
-                raise CannotBeDynamic(node, f"{why}; whether that follows is not told")
+                raise CannotBeDynamic(node, f"{why}, {UNCLEAR}")
         except CannotBeDynamic as stuck:
             if walk.reached > self._furthest:
                 self.stuck, self._furthest = stuck, walk.reached
@@ -108,6 +108,6 @@ class Interpretations:
         """The error if no interpretation is right: where the one that got furthest failed."""
         names, stuck = " and ".join(map(repr, self.free)), otherwise or self.stuck
         if stuck is None:
-            return GraphError(f"There are too many ways to read the graph with {names} free; free fewer sizes at once.")
+            return GraphError(f"The graph has too many interpretations with {names} dynamic. Choose fewer dimensions.")
         node = stuck.node
-        return GraphError(f"With {names} free, {node.op} at {node.label!r} {stuck.why}; {stuck.how}")
+        return GraphError(f"{names} cannot be dynamic: {node.op} at {node.label!r} {stuck.why}. {stuck.how}")

@@ -1,4 +1,4 @@
-"""Checks that models run one after the other give the outputs of one model."""
+"""Checks that several models, run one after the other, compute the outputs of one model."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -98,8 +98,8 @@ def _follow(
                     )
                     if bound is not None:
                         return Outcome.UNPROVED, (
-                            f"By its IR version {link.title} takes no other value for '{bound}' than the one that it "
-                            "stores, so it cannot be run on what feeds it now."
+                            f"In the IR version of {link.title}, '{bound}' always has its stored value, so the model "
+                            "cannot run on the value that feeds it now."
                         )
                     wanted = {
                         name: link.input_names.get(name, name) for name in (*session.inputs, *link.default_inputs)
@@ -108,7 +108,7 @@ def _follow(
                     wanted = {name: source for name, source in wanted.items() if name not in left}
                     lost = next((name for name, source in wanted.items() if source not in values), None)
                     if lost is not None:
-                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.title} wants, is no tensor."
+                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.title} needs, is not a tensor."
                     answer = session.run({name: values[source] for name, source in wanted.items()})
                     for name, array in answer.items():
                         own = (
@@ -119,8 +119,8 @@ def _follow(
                         values[renamed_part(name, own, link.output_names.get(own, own))] = array
         except SessionError as refused:
             if refused.is_unsupported:
-                return Outcome.UNPROVED, f"Nothing here runs {link.title}: {refused.message}"
-            return Outcome.FAILED, f"The original runs but {link.title} does not: {refused.message}"
+                return Outcome.UNPROVED, f"{link.title.capitalize()} cannot run here: {refused.message}"
+            return Outcome.FAILED, f"The original runs, but {link.title} does not: {refused.message}"
     for trial, values in zip(trials.runs, held, strict=True):
         tally.add(trial, values)
     return None

@@ -61,7 +61,10 @@ class SplitPlanner:
         for name in tensors:
             self._draft.require_tensor(name)
             if name not in self._maker:
-                raise UsageError(f"{name!r} parts nothing: no node makes it of the inputs for an output; name another.")
+                raise UsageError(
+                    f"{name!r} does not split the model: it is not computed from inputs, or no output needs it. "
+                    "Choose another tensor."
+                )
 
         def makers(place: int) -> list[int]:
             return [self._maker[read] for read in self._nodes[place][1] if read in self._maker]
@@ -74,8 +77,8 @@ class SplitPlanner:
         if lacking is not None:
             ordered = sorted(tensors, key=self._maker.__getitem__)
             name = ordered[lacking] if lacking < len(ordered) else ordered[-1]
-            side = "between it and the tensors before it" if lacking < len(ordered) else "behind it"
-            raise UsageError(f"{name!r} parts nothing: no node lies {side}; leave it out.")
+            side = "between it and the tensors before it" if lacking < len(ordered) else "after it"
+            raise UsageError(f"{name!r} does not split the model: there is no node {side}. Leave it out.")
         return self._ends(stages)
 
     def into_parts(self, parts: int) -> list[PartBoundary]:
@@ -85,9 +88,9 @@ class SplitPlanner:
         """
         count = len(self._nodes)
         if count < 2:
-            raise UsageError(f"A model of {count} {'node' if count == 1 else 'nodes'} cannot be cut.")
+            raise UsageError(f"A model with {count} {'node' if count == 1 else 'nodes'} cannot be split.")
         if not 2 <= parts <= count:
-            raise UsageError(f"A model of {count:,} nodes cannot be cut into {parts} parts; give 2 to {count:,}.")
+            raise UsageError(f"A model with {count:,} nodes cannot be split into {parts} parts. Give 2 to {count:,}.")
         weights = list(accumulate(self._weights(), initial=0.0))
         crossing = self._crossing()
         cuts, least = [], 1

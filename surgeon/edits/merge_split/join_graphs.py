@@ -24,6 +24,7 @@ from surgeon.pipeline.editing.declared_dims import dims_in
 from surgeon.pipeline.editing.draft import ModelDraft, names_in, no_such_message
 from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.pipeline.editing.tensor_renaming import rename_in_graph, rename_training
+from surgeon.printed_commands import command
 from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol, symbols
 from surgeon.shapes.constraints.input_dims import required_inputs
 
@@ -32,14 +33,14 @@ Dim = TensorShapeProto.Dimension
 
 @dataclass(slots=True)
 class JoinResult:
-    """What joining two models changed."""
+    """The changes from joining two models."""
 
     first_renames: dict[str, str] = field(default_factory=dict)
     """By old name, the new name of renamed tensors of the first model."""
     second_renames: dict[str, str] = field(default_factory=dict)
     """By old name, the new name of renamed tensors of the second model."""
     messages: list[str] = field(default_factory=list)
-    """What was done, one sentence each."""
+    """The changes, one sentence each."""
 
 
 def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> JoinResult:
@@ -105,11 +106,11 @@ def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None
         if known.get(entry.key) != entry.value and not entry.key.startswith(KEY):
             key = unique_name(entry.key, known)
             if key != entry.key:
-                joined.messages.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
+                joined.messages.append(f"the metadata {entry.key!r} of the second model is renamed to {key!r}")
             known[key] = entry.value
             model.metadata_props.add(key=key, value=entry.value)
     if other.training_info:
-        joined.messages.append("how the second model is trained is left out")
+        joined.messages.append("the training information of the second model is left out")
 
 
 def _rename_conflicts(
@@ -134,7 +135,7 @@ def _rename_conflicts(
         for value in values:
             new = joined.second_renames[value.name]
             if value.name not in connect and new != f"{prefix[1]}{value.name}":
-                joined.messages.append(f"the {side} {value.name!r} of the second model is called {new!r}")
+                joined.messages.append(f"the {side} {value.name!r} of the second model is renamed to {new!r}")
     rename_in_graph(other.graph, joined.second_renames)
     rename_assumptions(other, joined.second_renames)
     held = {node.name for node in all_nodes(draft.graph.node)}
@@ -181,7 +182,7 @@ def _rename_functions(
             held = {name for domain, name, _ in called if domain == key[0]}
             names[key] = unique_name(function.name, held)
             called.add((key[0], names[key], key[2]))
-            joined.messages.append(f"the function {function.name!r} of the {which} model is called {names[key]!r}")
+            joined.messages.append(f"the function {function.name!r} of the {which} model is renamed to {names[key]!r}")
             function.name = names[key]
     for node in nodes_of(model):
         node.op_type = names.get(called_function_key(node), node.op_type)
@@ -205,17 +206,21 @@ class _Sizes:
             return
         one, two = given.tensor_type, wanted.tensor_type
         if one.elem_type != two.elem_type:
+            dtype = dtype_name(one.elem_type)
+            how = command("edit", "IN", "OUT", "--retype", f"{name}={dtype}:cast")
             raise UsageError(
-                f"{source!r} is {dtype_name(one.elem_type)} and {name!r} is {dtype_name(two.elem_type)}; "
-                "retype one of them first."
+                f"{source!r} is {dtype}, but {name!r} is {dtype_name(two.elem_type)}. "
+                f"Change the second model first: {how}"
             )
         if not one.HasField("shape") or not two.HasField("shape"):
             return
         ranks = len(one.shape.dim), len(two.shape.dim)
         if ranks[0] != ranks[1]:
-            raise UsageError(f"{source!r} has {ranks[0]} dimensions and {name!r} has {ranks[1]}; they cannot be one.")
+            raise UsageError(
+                f"{source!r} cannot feed {name!r}: one has {ranks[0]} dimensions, the other has {ranks[1]}."
+            )
         for axis, (before, after) in enumerate(zip(one.shape.dim, two.shape.dim, strict=True)):
-            self._meet(f"{source!r} and {name!r} along axis {axis}", _size(before), _size(after))
+            self._meet(f"{source!r} cannot feed {name!r}: on axis {axis},", _size(before), _size(after))
 
     def _meet(self, where: str, before: Size | None, after: Size | None) -> None:
         word, own = _word(after), _word(before)
@@ -225,18 +230,18 @@ class _Sizes:
             size = symbol(word) if before is None else before
             known = self._met.setdefault(word, size)
             if isinstance(known, int) and isinstance(size, int) and known != size:
-                raise UsageError(f"{where} meet in {word!r}, which would be {known} and {size}; they cannot be one.")
+                raise UsageError(f"{where} {word!r} would have to be both {known} and {size}.")
         elif own is not None and isinstance(after, int):
             fixed = self._fixed.setdefault(own, after)
             if fixed != after:
-                raise UsageError(f"{where} meet in {own!r}, which would be {fixed} and {after}; they cannot be one.")
+                raise UsageError(f"{where} {own!r} would have to be both {fixed} and {after}.")
         elif isinstance(before, int) and isinstance(after, int) and before != after:
-            raise UsageError(f"{where} have the sizes {before} and {after}; they cannot be one.")
+            raise UsageError(f"{where} the sizes are {before} and {after}.")
 
     def settle(self) -> None:
         """Write the unified sizes into the declared shapes."""
         for word, number in self._fixed.items():
-            self._joined.messages.append(f"the size {word!r} of the first model is {number}, as the second has it")
+            self._joined.messages.append(f"the size {word!r} of the first model is fixed at {number}, as in the second")
         _state(self._draft.graph, self._fixed)
         taken = set(self._words)
         second: dict[str, Size] = {word: substitute(size, self._fixed) for word, size in self._met.items()}

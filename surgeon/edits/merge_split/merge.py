@@ -68,33 +68,33 @@ def merge(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
-    """Make two models one, and prove that it answers as the two do, one after the other.
+    """Connect two models into one, and prove that it computes what the two compute one after the other.
 
-    Outputs of the first that feed the second are outputs no longer.  Names, sizes and local functions that both have
-    stay apart: those of the second get a number behind them.  The lower opset is raised where no node changes what it
-    means.  Weights are copied from file to file; data files of both come along.
+    Outputs of the first model that feed the second are no longer outputs.  If both models have the same name, size or
+    local function, that of the second gets a number as suffix.  The lower opset is raised if no node changes its
+    meaning.  Weights are copied from file to file, with the data files of both models.
 
     Args:
-        first: the model that gives, as a path, a ModelProto or a gs.Graph.
-        second: the model that takes, likewise.
-        connect: by output of the first, the input of the second that it feeds, or several; by input of the first, that
-            of the second that is to be the same.  None connects outputs and inputs of one name.
-        prefix: what to put in front of every name of the first, and of the second.
-        output: the path to write, where one of them is a path.
-        check: "model" runs the two one after the other, and what they were made into; "none" runs nothing.
-        require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
-        force: overwrite a data file of other content.
+        first: the model that runs first: a path, a ModelProto or a gs.Graph.
+        second: the model that runs second, likewise.
+        connect: by output of the first model, the input or inputs of the second that it feeds; by input of the first,
+            the input of the second that shares its value.  None connects outputs and inputs with the same name.
+        prefix: prefixes of all names of the first and of the second model.
+        output: the path to write, if one of the models is a path.
+        check: "model" compares the merged model with the two models, run one after the other; "none" runs nothing.
+        require_proof: treat an unproved result as a failed one.
+        dry_run: report the changes, but write nothing.
+        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The path written, or a model where both were (a gs.Graph if one of them was), and an EditReport.
+        The path written, or a model if both models were in memory (a gs.Graph if one of them was), and an EditReport.
 
     Raises:
-        UsageError: an output or input is not there, or what is to be connected does not fit.
+        UsageError: an output or input does not exist, or a connection does not fit.
         GraphError: a node would change its meaning at the opset of the other model.
-        CheckFailed: the model answers otherwise than the two; nothing is written.
+        CheckFailed: the merged model differs from the two models; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -105,11 +105,11 @@ def merge(
     """
     checks = Checks.named(check, MERGE_CHECKS, require_proof, options, dry_run=dry_run)
     if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
-        raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
+        raise UsageError("prefix needs two prefixes, one for each model. Either may be empty.")
     require_output(is_in_memory(first) and is_in_memory(second), output, dry_run)
     if connect is not None and not _is_connection(connect):
-        raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
-    report = EditReport("", "", by_structure=False, other="it is made of two models")
+        raise UsageError(f"connect must map outputs to inputs, for example {{'y': 'x'}}, not {connect!r}.")
+    report = EditReport("", "", by_structure=False, other="it was merged from two models")
     original = resolve_model(second)
     with Model.open(original) as opened:
         request = Merging(model_name(first), model_name(second), {}, prefix)
@@ -122,7 +122,7 @@ def merge(
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Join a model behind the model under change."""
+    """Connect a model to the outputs of the model under change."""
 
     request: Merging
     """The arguments of the merge."""
@@ -133,9 +133,9 @@ class Merge:
     report: EditReport
     """Report, which is updated."""
     connect: Mapping[str, str | Sequence[str]] | None = None
-    """By output of the first, the inputs of the second that it feeds; None to connect those of one name."""
+    """By output of the first, the inputs of the second that it feeds; None to connect those of the same name."""
     output: str | os.PathLike[str] | None = None
-    """Path of the result, beside which data files may lie already."""
+    """Path of the result, whose folder may already contain data files."""
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
         """Join the models, and claim that the result computes what the two compute one after the other."""
@@ -181,7 +181,7 @@ def _connection_text(name: str, source: str, is_output: bool) -> str:
         same = f"the output {source!r} of the first model feeds the input of that name"
         return same if name == source else f"{source!r} feeds {name!r}"
     other = "that" if name == source else repr(name)
-    return f"the input {source!r} of the first model is {other} of the second too"
+    return f"the input {source!r} of the first model is also {other} of the second"
 
 
 def _of_merged(reason: str) -> str:
@@ -208,11 +208,11 @@ def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str
     if not pairs:
         raise UsageError(
             f"No output of the first model ({join_first(ends, NAMED)}) has the name of an input of the second "
-            f"({join_first(names, NAMED)}); say what to connect, as in boxes=images."
+            f"({join_first(names, NAMED)}). Give the connections, for example --connect boxes=images"
         )
     twice = next((name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"The input {twice!r} of the second model is connected twice; one output can feed it.")
+        raise UsageError(f"The input {twice!r} of the second model is connected twice. Only one output can feed it.")
     return dict(pairs)
 
 
@@ -258,8 +258,8 @@ def _require_same_meaning(models: Sequence[Model], domain: str, first: int, seco
                 changed.append(f"{node.op_type} at {node_label(node)!r}")
     if changed:
         raise GraphError(
-            f"The models import {domain} in the versions {first} and {second}, and nothing tells that "
-            f"{join_first(changed, NAMED)} means the same in both; export them with one version."
+            f"The models import versions {first} and {second} of {domain}, and {join_first(changed, NAMED)} may have "
+            "different meanings in them. Export both models with the same version."
         )
 
 

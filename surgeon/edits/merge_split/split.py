@@ -1,4 +1,4 @@
-"""Splits a model into consecutive parts, each a model by itself."""
+"""Splits a model into consecutive parts, each of them a model."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ class SplitPart(JsonRecord):
 
 @dataclass(slots=True)
 class SplitReport(Report):
-    """What a split produced.
+    """The result of a split.
 
     Examples:
         >>> import surgeon
@@ -86,31 +86,31 @@ def split(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[list[Any], SplitReport]:
-    """Cut a model into parts that follow each other, and prove that one after the other they are the whole.
+    """Split a model into consecutive parts, and prove that they compute the same, one after the other.
 
-    A part takes what it needs of the model's inputs and of earlier parts, by the names that the tensors have.  Weights
-    that several parts read are in each of them; of data files a part has those bytes alone that it uses.
+    The inputs of a part are inputs of the model and outputs of earlier parts; tensors keep their names.  Weights that
+    several parts read are in each of them.  The data file of a part has only the bytes that the part uses.
 
     Args:
-        source: a path (then `output` names the folder to write), a ModelProto or a gs.Graph.
-        output: a folder that is not there yet, or empty; the parts are called NAME-1.onnx, NAME-2.onnx, ...
-        at: tensors to cut behind, in any order: a part is what the next of them needs besides what is there already.
-        parts: the number of parts of about as many bytes of weights, instead of cuts.
-        check: "model" runs the parts one after the other and compares what they give with what the whole does; "auto"
-            does so where it does not follow from the nodes, which are the original's own; "none" runs nothing.
-        require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say where it would be cut, write nothing.
-        external_data: what becomes of data files: "auto", "copy" or "inline".
-        force: put the parts into a folder that holds other files, over parts that are there.
+        source: a path (then `output` is the folder to write), a ModelProto or a gs.Graph.
+        output: a new or empty folder; the parts are called NAME-1.onnx, NAME-2.onnx, ...
+        at: tensors to cut after, in any order.  Each part has the further nodes that the next of these tensors needs.
+        parts: number of parts with similar bytes of weights, instead of tensors.
+        check: "model" runs the parts one after the other, and compares their outputs with those of the whole model;
+            "auto" runs them only if the result does not follow from the graph itself; "none" runs nothing.
+        require_proof: treat an unproved result as a failed one.
+        dry_run: report the cuts, but write nothing.
+        external_data: how data files are written: "auto", "copy" or "inline".
+        force: write into a folder that contains other files, and overwrite parts in it.
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The parts in the kind that the model was given (a path: the paths written), and a report.
+        The parts, of the same type as `source` (for a path: the paths written), and a report.
 
     Raises:
-        UsageError: a tensor is not there, or does not part the model.
-        GraphError: a part would be no valid model.
-        CheckFailed: the parts answer otherwise than the whole; nothing is written.
+        UsageError: a tensor does not exist, or does not split the model.
+        GraphError: a part would not be a valid model.
+        CheckFailed: the parts differ from the whole model; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -141,19 +141,19 @@ def split(
 def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, output: object, dry_run: bool) -> None:
     """Raise UsageError for invalid arguments and combinations."""
     if isinstance(at, str) or not isinstance(at, Collection) or not all(isinstance(name, str) for name in at):
-        raise UsageError(f"Tensors to cut at are a list of names, not {at!r}.")
+        raise UsageError(f"at must be a list of tensor names, not {at!r}.")
     if parts is not None and (not isinstance(parts, int) or isinstance(parts, bool)):
-        raise UsageError(f"Into how many parts to cut is a whole number, not {parts!r}.")
+        raise UsageError(f"parts must be an integer, not {parts!r}.")
     if bool(at) == (parts is not None):
-        raise UsageError("Say where to cut: at tensors, or into how many parts; one of the two.")
+        raise UsageError("Give either the tensors to cut after (at, --at) or the number of parts (parts, --parts).")
     twice = next((name for name in at if list(at).count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"{twice!r} is named twice; name it once.")
+        raise UsageError(f"{twice!r} is given twice. Give it once.")
     in_memory = is_in_memory(source)
     if in_memory and output is not None:
-        raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")
+        raise UsageError("The parts of a model in memory are returned, not written. Leave out output, or give a path.")
     if output is None and not in_memory and not dry_run:
-        raise UsageError("Say which folder to write the parts to: output='parts'.")
+        raise UsageError("Give the folder for the parts, for example output='parts'.")
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class _Splitting:
     report: SplitReport
     """Report, which is updated."""
     checks: Checks
-    """What to establish of the parts."""
+    """How to check the parts."""
     saving: Saving
     """How to write them."""
 
@@ -215,7 +215,7 @@ class _Splitting:
         """Raise GraphError for a part that breaks ONNX's rules."""
         complaint = structural_fault(self.whole.before, part)
         if complaint is not None:
-            raise GraphError(f"A part would be no valid model ({complaint}); nothing was written.")
+            raise GraphError(f"A part would not be a valid model ({complaint}). Nothing was written.")
 
     def _check(self, made: Sequence[OutputModel]) -> None:
         """Load the parts, and compare them, run one after the other, with the whole model; raises if they differ."""
@@ -223,7 +223,7 @@ class _Splitting:
         for part in made:
             loaded = loading([self.original], part, options)
             if loaded.fault:
-                raise CheckFailed(f"The split model does not load: {loaded.fault}; nothing was written.", report)
+                raise CheckFailed(f"The split model does not load: {loaded.fault}. Nothing was written.", report)
             report.refused = report.refused or loaded.note
         if whole == "never" or (whole == "auto" and report.by_structure):
             return
@@ -238,8 +238,8 @@ class _Splitting:
         report.check = found
         is_wrong = found.outcome is Outcome.FAILED
         if is_wrong or (found.outcome is Outcome.UNPROVED and self.checks.require_proof):
-            how = "The parts differ from the whole" if is_wrong else "The parts are not proved"
-            raise CheckFailed(f"{how}: {found.reason.rstrip('.')}; nothing was written.", report)
+            how = "The parts differ from the whole model" if is_wrong else "The parts are not proved"
+            raise CheckFailed(f"{how}: {found.reason.rstrip('.')}. Nothing was written.", report)
 
 
 @contextmanager
@@ -247,16 +247,16 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
     """A temporary folder that replaces `folder` when the context ends; it is removed if an error is raised."""
     require_folder(folder.parent)
     if folder.exists() and not folder.is_dir():
-        raise ModelFileError(f"{folder} is a file: name a folder to write the parts to.")
+        raise ModelFileError(f"{folder} is a file. Give a folder for the parts.")
     is_held = folder.is_dir() and any(folder.iterdir())
     if is_held and not force:
-        raise ModelFileError(f"{folder} holds files already: name another folder, or write among them with force.")
+        raise ModelFileError(f"{folder} is not empty. Choose another folder, or use --force to write into it.")
     sweep(folder)
     staging = temporary_name(folder, ".files")
     try:
         staging.mkdir()
     except OSError as error:
-        raise ModelFileError(f"In {folder.parent} no folder can be made ({error.strerror}): name another.") from error
+        raise ModelFileError(f"No folder can be created in {folder.parent} ({error.strerror}).") from error
     try:
         yield staging
         if is_held or not _removes_empty(folder):

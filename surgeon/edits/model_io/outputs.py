@@ -11,10 +11,10 @@ from surgeon.pipeline.editing.prune import filter_repeated, prune
 
 @dataclass(frozen=True, slots=True)
 class AddOutput(Edit):
-    """Give a tensor of the main graph as an output too, behind those that there are.
+    """Add a tensor of the main graph as the last output.
 
     Raises:
-        UsageError: there is no such tensor, it is an output or an input, or its dtype cannot be told.
+        UsageError: the tensor does not exist, is an input, or has an unknown dtype.
 
     Examples:
         >>> import surgeon
@@ -36,7 +36,7 @@ class AddOutput(Edit):
         if kind == "output":
             return ()
         if kind == "input":
-            raise UsageError(f"{self.tensor!r} is an input of the model, which cannot be an output too; name another.")
+            raise UsageError(f"{self.tensor!r} is an input of the model, so it cannot become an output.")
         draft.graph.output.append(draft.facts(self.tensor))
         filter_repeated(draft.graph.value_info, lambda _, value: value.name != self.tensor)
         return (f"'{self.tensor}' is an output",)
@@ -44,10 +44,10 @@ class AddOutput(Edit):
 
 @dataclass(frozen=True, slots=True)
 class DropOutput(Edit):
-    """Take an output away, and the nodes and weights that nothing else needs.  Inputs stay.
+    """Remove an output, and the nodes and weights that only it needs. Inputs stay.
 
     Raises:
-        UsageError: there is no such output, or it is the last one.
+        UsageError: the output does not exist, or is the only one.
 
     Examples:
         >>> import surgeon
@@ -66,7 +66,7 @@ class DropOutput(Edit):
         """Drop it."""
         draft.output(self.name)
         if {value.name for value in draft.graph.output} == {self.name}:
-            raise UsageError(f"{self.name!r} is the only output of the model, which needs one; add another first.")
+            raise UsageError(f"{self.name!r} is the only output, and a model needs one. Add another output first.")
         filter_repeated(draft.graph.output, lambda _, value: value.name != self.name)
         gone = prune(draft)
-        return (f"output '{self.name}' is gone{f', and {gone:,} nodes that it alone needed' if gone else ''}",)
+        return (f"output '{self.name}' is removed{f', with {gone:,} nodes that only it needed' if gone else ''}",)

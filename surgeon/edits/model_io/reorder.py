@@ -11,10 +11,10 @@ from surgeon.pipeline.editing.edit import Edit, parse_names
 
 @dataclass(frozen=True, slots=True)
 class OrderInputs(Edit):
-    """List these inputs first, in this order; the others stay behind them as they are.
+    """List these inputs first, in this order. The others follow in their old order.
 
     Raises:
-        UsageError: there is no such input, or it is named twice.
+        UsageError: an input does not exist, or is given twice.
 
     Examples:
         >>> import surgeon
@@ -49,12 +49,12 @@ class OrderInputs(Edit):
         for name in self.names:
             entry = next((entry for entry in left if entry[1] == name), None)
             if entry is None and name in before:
-                raise UsageError(f"The {self.side} {name!r} is named more often than the model lists it; name it once.")
+                raise UsageError(f"The {self.side} {name!r} is given more often than the model lists it.")
             if entry is None:
                 raise UsageError(no_such_message(self.side, name, before))
             first.append(entry)
             left.remove(entry)
-        order = [*first, *left]  # an output may be listed more than once: the further times are among the others
+        order = [*first, *left]  # if an output is listed more than once, its other entries are in `left`
         if order == sorted(order):
             return ()
         values = [rows[place].SerializeToString() for place, _ in order]
@@ -65,12 +65,12 @@ class OrderInputs(Edit):
 
 @dataclass(frozen=True, slots=True)
 class OrderOutputs(OrderInputs):
-    """List these outputs first, in this order; the others stay behind them as they are.
+    """List these outputs first, in this order. The others follow in their old order.
 
-    Of an output that the model lists more than once, each time that it is named moves one, the first first.
+    If the model lists an output more than once, each mention of it moves one entry, starting with the first.
 
     Raises:
-        UsageError: there is no such output, or it is named more often than it is listed.
+        UsageError: an output does not exist, or is given more often than the model lists it.
 
     Examples:
         >>> import surgeon

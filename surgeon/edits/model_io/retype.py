@@ -26,21 +26,20 @@ _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 @dataclass(frozen=True, slots=True)
 class Retype(Edit):
-    """Give an input or output another dtype.
+    """Change the dtype of an input or output.
 
-    Without a Cast that is possible for an input whose readers take the new dtype too and make of it what they made of
-    the old one (indices, or a Cast of what holds no other numbers); anywhere else a Cast has to stand between, which is
-    written only where it is asked for.
+    An input needs no Cast if every consumer accepts the new dtype and computes the same from it, as for indices.  In
+    all other cases a Cast is needed, and `cast` must allow it.
 
     Raises:
-        UsageError: there is no such input or output, no such dtype, or a Cast is needed and not asked for.
+        UsageError: the input, output or dtype does not exist, or a Cast is needed but not allowed.
 
     Examples:
         >>> import surgeon
         >>> retype = surgeon.edits.Retype("attention_mask", "bool", cast=True)
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", retype, output="retyped.onnx")
         >>> report.edits[0].said, report.outcome
-        (("input 'attention_mask' is bool where it was int64, cast back at once",), 'proved')
+        (("input 'attention_mask' changes from int64 to bool, with a Cast after it",), 'proved')
     """
 
     name: str
@@ -48,7 +47,7 @@ class Retype(Edit):
     dtype: str
     """The new dtype, by name: "bool", "float16", "int64"."""
     cast: bool = False
-    """Whether a Cast may be put between."""
+    """Whether a Cast may be inserted."""
     flag = "retype"
     metavar = "NAME=DTYPE[:cast]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
@@ -70,24 +69,26 @@ class Retype(Edit):
         kind = draft.kind(self.name)
         value = draft.output(self.name) if kind == "output" else draft.input(self.name)
         if not value.type.HasField("tensor_type"):
-            raise UsageError(f"The {kind} {self.name!r} is no tensor, so it has no dtype to change.")
+            raise UsageError(f"The {kind} {self.name!r} is not a tensor, so it has no dtype to change.")
         old = value.type.tensor_type.elem_type
         if old == new:
             return ()
         if old not in TensorProto.DataType.values() or old == TensorProto.UNDEFINED:
-            raise UsageError(f"The {kind} {self.name!r} has no dtype of ONNX's ({dtype_name(old)}); mend that first.")
+            raise UsageError(f"The {kind} {self.name!r} has an invalid dtype ({dtype_name(old)}). Fix the model first.")
         if old in _COMPLEX and new not in _COMPLEX:
-            raise UsageError(f"{self.name!r} is of {dtype_name(old)}, of which {dtype_name(new)} loses a part.")
+            raise UsageError(
+                f"{self.name!r} is {dtype_name(old)}, and {dtype_name(new)} would lose its imaginary part."
+            )
         if TensorProto.STRING in (old, new):
             raise UsageError(
-                f"{self.name!r} cannot turn from {dtype_name(old)} into {dtype_name(new)}: strings are no numbers."
+                f"{self.name!r} cannot change from {dtype_name(old)} to {dtype_name(new)}: strings are not numbers."
             )
         if kind == "output" and any(given.name == self.name for given in draft.graph.input):
-            raise UsageError(f"{self.name!r} is an input and an output, which no Cast can stand between; name another.")
+            raise UsageError(f"{self.name!r} is both an input and an output, so no Cast can be inserted between.")
         if sum(given.name == self.name for given in draft.graph.output) > 1:
             raise UsageError(
-                f"The model lists the output {self.name!r} more than once, and would give it in two dtypes; name "
-                "another, or export the model again with each output once."
+                f"The model lists the output {self.name!r} more than once, so its dtype cannot change. "
+                "Export the model again with each output once."
             )
         if self.cast:
             require_casts(draft.skeleton, old, new)
@@ -95,13 +96,11 @@ class Retype(Edit):
         how = retype(draft, value, old, new)
         value.type.tensor_type.elem_type = new
         draft.claim.by_structure = False
-        return (f"{kind} {self.name!r} is {dtype_name(new)} where it was {dtype_name(old)}{how}",)
+        return (f"{kind} {self.name!r} changes from {dtype_name(old)} to {dtype_name(new)}{how}",)
 
     def _retype_input(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
         if any(tensor.name == self.name for tensor in draft.graph.initializer):
-            raise UsageError(
-                f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
-            )
+            raise UsageError(f"Input {self.name!r} has a default value (an initializer). Choose an input without one.")
         needing = next(self._incompatible_consumers(draft, old, new), None)
         before = onnx.helper.tensor_dtype_to_np_dtype(old)
         if needing is None:
@@ -111,26 +110,26 @@ class Retype(Edit):
         if not self.cast:
             who = node_label(needing)
             raise UsageError(
-                f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast must stand between; "
-                f"ask for it with {self.name}={self.dtype}{CAST}."
+                f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast is needed. "
+                f"Allow it with {self.name}={self.dtype}{CAST}"
             )
         inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
         source, own = split_boundary_tensor(draft, value, inner)
         draft.claim.make(source, (own,), lambda array: _converted(array, before))
         draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
-        return ", cast back at once"
+        return ", with a Cast after it"
 
     def _retype_output(self, draft: ModelDraft, value: ValueInfoProto, old: int, new: int) -> str:
         if not self.cast:
             raise UsageError(
-                f"The output {self.name!r} is made as {dtype_name(old)}, so a Cast must stand behind it; ask for it "
-                f"with {self.name}={self.dtype}{CAST}."
+                f"The output {self.name!r} is computed as {dtype_name(old)}, so a Cast is needed. "
+                f"Allow it with {self.name}={self.dtype}{CAST}"
             )
         inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
         source, own = split_boundary_tensor(draft, value, inner)
         draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
         draft.claim.answer(own, (source,), lambda array: _converted(array, after))
-        return ", cast at the end"
+        return ", with a Cast before it"
 
     def _incompatible_consumers(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
         """Nodes that read the input and would compute something else, or be invalid, with the new dtype."""
@@ -143,7 +142,7 @@ class Retype(Edit):
 
 
 def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert as Cast does: too large numbers become infinite."""
+    """Convert as Cast does: numbers that are too large become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype)
 
@@ -151,8 +150,8 @@ def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _computes_the_same(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
     """Whether a node computes the same from an input of another dtype.
 
-    A new dtype with more numbers than the old one, such as 0.5 or 300, is accepted only for indices, which an operator
-    accepts in two dtypes, and if only the shape is read.
+    A new dtype that holds more numbers than the old one (such as 0.5 or 300) is accepted only for indices, which an
+    operator accepts in two dtypes, and for an input whose shape alone is read.
     """
     domain = normalize_domain(node.domain)
     found = schema(domain, node.op_type, versions.get(domain, 0))

@@ -25,14 +25,14 @@ EXACT = ("int", "uint", "bool")  # prefixes of dtypes that hold integers exactly
 
 @dataclass(frozen=True, slots=True)
 class Hold(Edit):
-    """Make an input a constant: a sampling rate, axes, sizes, a flag that a model is always given alike.
+    """Replace an input with a constant, for example a sampling rate.
 
-    One number fills the whole input; several, with commas, are its elements in order.  What a branch or a size hangs on
-    is known then: rules take the branch (`constant_if`), and TensorRT, which wants to know sizes and axes when it
-    builds, builds the model.
+    One number fills the whole input; several numbers, separated by commas, are its elements in order.  Branches and
+    sizes that depend on the input become known.  Rules then take the branch (`constant_if`), and TensorRT can build a
+    model whose sizes and axes must be constant.
 
     Raises:
-        UsageError: there is no such input, it holds no numbers or has free sizes, or the value does not fit it.
+        UsageError: the input does not exist, is not numeric or has dynamic sizes, or the value does not fit it.
 
     Examples:
         >>> import surgeon
@@ -44,7 +44,7 @@ class Hold(Edit):
     name: str
     """The name of the input."""
     value: str
-    """A number, `true` or `false`, or several with commas: "16000", "0,2,3"."""
+    """A number, `true` or `false`, or several of them, separated by commas: "16000", "0,2,3"."""
     flag = "hold"
     metavar = "INPUT=VALUE"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
@@ -53,7 +53,7 @@ class Hold(Edit):
         """Hold it."""
         stated = draft.input(self.name)
         if any(tensor.name == self.name for tensor in draft.graph.initializer):
-            raise UsageError(f"The input {self.name!r} has a stored value of its own; hold one that has to be given.")
+            raise UsageError(f"Input {self.name!r} has a default value (an initializer). Choose an input without one.")
         values = self._values(stated)
         source = draft.claim.original(self.name)
         draft.claim.make(source, (), lambda: values)
@@ -61,13 +61,13 @@ class Hold(Edit):
         filter_repeated(draft.graph.input, lambda _, value: value.name != self.name)
         draft.store(encode(values, self.name))
         draft.changed()
-        return (f"input {self.name!r} is held at {self.value}",)
+        return (f"input {self.name!r} is replaced with the constant {self.value}",)
 
     def _values(self, stated: onnx.ValueInfoProto) -> np.ndarray:
         """The value in the dtype and shape of the input."""
         kind = stated.type.tensor_type.elem_type
         if not stated.type.HasField("tensor_type") or kind in (TensorProto.UNDEFINED, TensorProto.STRING):
-            raise UsageError(f"The input {self.name!r} holds no numbers; hold one that does.")
+            raise UsageError(f"Input {self.name!r} is not numeric, so it cannot be held at a number.")
         dtype = helper.tensor_dtype_to_np_dtype(kind)
         numbers = self._numbers()
         has_rank = stated.type.tensor_type.HasField("shape")
@@ -77,12 +77,14 @@ class Hold(Edit):
             shape = [len(numbers)]
         elif free is not None:
             how = command("edit", "IN", "OUT", "--dim", f"{free}=N")
-            raise UsageError(f"The input {self.name!r} has the free size {free!r}; fix it first: {how}")
+            raise UsageError(f"Input {self.name!r} has the dynamic dimension {free!r}. Fix it first: {how}")
         sizes = [size for size in shape if isinstance(size, int)]
         count = math.prod(sizes)
-        if count > MAX_ELEMENTS or len(numbers) not in (1, count):
-            wanted = "1 number" if count > MAX_ELEMENTS or count == 1 else f"1 number or {count:,}"
-            raise UsageError(f"The input {self.name!r} holds {count:,} numbers and takes {wanted} here; give as many.")
+        if count > MAX_ELEMENTS:
+            raise UsageError(f"Input {self.name!r} has {count:,} elements; at most {MAX_ELEMENTS:,} can be held.")
+        if len(numbers) not in (1, count):
+            wanted = "1 number" if count == 1 else f"1 number or {count:,}"
+            raise UsageError(f"Input {self.name!r} needs {wanted}, not {len(numbers):,}.")
         try:
             with np.errstate(all="ignore"):
                 made = np.array(numbers).astype(dtype)
@@ -90,7 +92,7 @@ class Hold(Edit):
             made = None
         name = dtype_name(kind)
         if made is None or not _holds(made, numbers, exactly=name.startswith(EXACT)):
-            raise UsageError(f"The input {self.name!r} is {name}, which does not hold {self.value}.")
+            raise UsageError(f"Input {self.name!r} is {name}, which cannot represent {self.value}.")
         return np.array(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
 
     def _numbers(self) -> list[float | int | bool]:
@@ -102,7 +104,7 @@ class Hold(Edit):
             except ValueError:
                 number = None
             if not isinstance(number, (bool, int, float)):
-                raise UsageError(f"{part.strip()!r} is no number to hold {self.name!r} at; give one, as in 16000.")
+                raise UsageError(f"Invalid value {part.strip()!r} for {self.name!r}. Give a number, for example 16000.")
             found.append(number)
         return found
 

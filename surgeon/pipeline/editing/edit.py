@@ -126,7 +126,7 @@ class Edit(ABC):
             draft: the model under edit; nobody sees what is changed of it where this raises.
 
         Returns:
-            What was done, in sentences without a full stop, as "input 'x' is called 'y'"; none where it is so already.
+            The changes as sentences without a full stop ("input 'x' is renamed to 'y'"); none if nothing changed.
 
         Raises:
             UsageError: the model has not what the edit names, or cannot be as it says.

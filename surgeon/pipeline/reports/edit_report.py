@@ -43,7 +43,7 @@ class EditReport(Report):
         >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
         >>> _, report = surgeon.edit("notebooks/models/tiny_distilbert.onnx", edits, output="renamed.onnx")
         >>> report.outcome, report.edits[0].said
-        ('proved', ("input 'input_ids' is called 'tokens'",))
+        ('proved', ("input 'input_ids' is renamed to 'tokens'",))
     """
 
     JSON = "source output outcome assumptions? edits by_structure other check nodes bytes written seconds refused"
