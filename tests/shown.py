@@ -19,7 +19,7 @@ FIGURE = r"\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 ERRORS = re.compile(
     rf"(?P<first>{FIGURE}) absolute, (?P<second>{FIGURE}) relative(?:, (?P<third>{FIGURE}) ULP)?"
     rf"|off by at most (?P<off>{FIGURE})(?: at \[[\d, ]+\])? \((?P<part>{FIGURE}) relative\)"
-    rf"|differs by (?P<by>{FIGURE}) (?:where|there)"
+    rf"|differs by (?P<by>{FIGURE})(?= \()"
     rf"|(?P<limit>{FIGURE}) of the limit(?: \([^()]+ at [^()]+\))?"
 )
 NUMBERS = re.compile(rf"(?<![\w.])({NUMBER})(?![\w]|\.\w)")

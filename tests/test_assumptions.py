@@ -230,7 +230,7 @@ def test_inputs_of_users_that_violate_are_refused(tmp_path):
         surgeon.compare(model, model, inputs=tmp_path, assume={"x": "0..1"})
     later = tmp_path / "later.npz"
     assert str(refused.value) == (
-        f"Input 'x' in {later} violates the assumption 'x: 0..1', because x[1, 2] is 1.5: give other inputs, or leave "
+        f"Input 'x' in {later} violates the assumption 'x: 0..1', because x[1, 2] is 1.5. Give other inputs, or "
         "out the assumption."
     )
 

@@ -64,7 +64,7 @@ def test_every_model_runs_once_in_each_round_in_changing_order():
 @pytest.mark.filterwarnings("ignore:Specified provider")
 def test_a_provider_that_cannot_work_here_is_refused():
     """ONNX Runtime takes the CPU's in its place, and the times would be called those of a GPU."""
-    with pytest.raises(UsageError, match="ONNX Runtime's CUDA provider cannot work on this machine"):
+    with pytest.raises(UsageError, match="ONNX Runtime's CUDA provider does not work on this machine"):
         TimedSession(parse(f"(float[n] x) => (float[n] y) {{ {WORK} }}"), provider="CUDAExecutionProvider")
 
 
@@ -371,20 +371,20 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
     doubles.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "n"))
     onnx.save(doubles, tmp_path / "sequence.onnx")
     cases = (
-        ((path, tmp_path / "doubles.onnx"), "doubles.onnx float64: bench models that take the same."),
-        ((tmp_path / "sequence.onnx",) * 2, "no values can be made): bench models whose inputs are tensors."),
+        ((path, tmp_path / "doubles.onnx"), "but float64 in doubles.onnx."),
+        ((tmp_path / "sequence.onnx",) * 2, ", and surgeon generates only tensors."),
         ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
-        ((path, unknown), "ONNX Runtime does not load"),
+        ((path, unknown), "ONNX Runtime cannot load"),
         ((path, refused), "does not run on these inputs"),
         ((path, path, "--dim", "m=2"), "No input has a free dimension 'm'"),
         ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
-        ((path, path, "--threads", "-1"), "The number of threads is -1"),
-        ((path, path, "--rounds", "0"), "The number of rounds is 0"),
-        ((path, path, "--loads", "0"), "The models are to be loaded 0 times"),
-        ((path, path, "--seconds", "-1"), "The time is -1.0 seconds"),
-        ((path, path, "--precision", "-1"), "The precision is -1.0"),
-        ((path, path, "--cpu-time", "--threads", "2"), "Processor time is that of one thread"),
-        ((path, path, "--seed", "-1"), "The seed is -1"),
+        ((path, path, "--threads", "-1"), "Invalid number of threads: -1"),
+        ((path, path, "--rounds", "0"), "The number of rounds must be at least 1, but is 0"),
+        ((path, path, "--loads", "0"), "The number of loads must be at least 1, but is 0"),
+        ((path, path, "--seconds", "-1"), "The number of seconds must be at least 0, but is -1.0"),
+        ((path, path, "--precision", "-1"), "The precision must be at least 0, for example 0.01, but is -1.0"),
+        ((path, path, "--cpu-time", "--threads", "2"), "Processor time needs one thread"),
+        ((path, path, "--seed", "-1"), "The seed must be an integer of at least 0, but is -1"),
         ((path, tmp_path / "none.onnx"), "none.onnx"),
     )
     for arguments, words in cases:
@@ -396,7 +396,7 @@ def test_two_packages_of_one_runtime_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("surgeon.runtime.timing.bench.runtimes", lambda: ["onnxruntime", "onnxruntime-gpu"])
     path = save(tmp_path, WORK)
     reported = one_sentence(run("bench", path, path, "--ep", "cuda"), 2)
-    assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: install one of them anew)" in reported
+    assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: reinstall one of them)" in reported
 
 
 def test_one_model_is_not_enough(tmp_path):
@@ -430,4 +430,4 @@ def test_a_model_that_ends_its_process(tmp_path):
         zero = Sub(two, two) least = Add(zero, low) z = Div(least, one) }"""
     path, good = tmp_path / "crash.onnx", save(tmp_path, WORK)
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    assert "crash.onnx: it ends the process that runs it with SIG" in one_sentence(run("bench", good, path), 2)
+    assert "crash.onnx: a run ended its process with SIG" in one_sentence(run("bench", good, path), 2)

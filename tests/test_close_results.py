@@ -101,7 +101,7 @@ def test_the_reason_for_a_limit_that_was_given(by):
     one, other = np.array([1.5, 1.0], np.float32), np.array([1.5, 1.0 + by], np.float32)
     error = judge_close("y", one, other, JudgeSettings(one.dtype, rtol=1e-3))
     assert error is not None
-    assert error.because == "the tolerance was given"
+    assert error.because == "the user set the tolerance"
 
 
 def test_proofs_judge_alike_with_a_reference_for_every_result():
@@ -124,19 +124,19 @@ def test_the_reason_for_a_limit():
     """It is the largest allowance of the largest number."""
     assert judged().because == "float32 rounds"
     assert judged().limit_over_scale == pytest.approx(2e-5)
-    assert judged(rtol=0.5).because == "the tolerance was given"
-    assert judged(intended_error=0.25).because == "the rule says approximate=0.25"
-    assert judged(absolute_error=100.0).because == "kernels of such functions err by as much near one"
-    assert judged(0.25).because == "rounding on the way moves it as far"
+    assert judged(rtol=0.5).because == "the user set the tolerance"
+    assert judged(intended_error=0.25).because == "the rule declares approximate=0.25"
+    assert judged(absolute_error=100.0).because == "kernels of such functions err this much near 1"
+    assert judged(0.25).because == "intermediate rounding may change it"
     jumps = Sensitivity(np.zeros(1), np.ones(1), np.zeros(1))
-    assert judged(jumps).because == "a rounded number on the way may fall to either side"
+    assert judged(jumps).because == "an intermediate value may be rounded up or down"
 
 
 def test_a_note_on_a_limit_above_one_per_cent():
     """Unless some run on usual inputs had a smaller one."""
     summary, two = ErrorSummary(()), np.array([2], np.float32)
     summary.add(judged(0.02), two, "float64", is_usual=True)
-    reason = "because rounding on the way moves it as far"
+    reason = "because intermediate rounding may change it"
     assert summary.loose_limit_note() == f"'y' may be off by 4 % of its largest value on all inputs, {reason}"
     summary.add(judged(), two, "float64", is_usual=False)
     assert summary.loose_limit_note() != ""
@@ -161,7 +161,7 @@ def test_a_loose_limit_is_on_the_first_screen(number, percent, outcome, tmp_path
     done = run("rewrite", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), f"--rules={tmp_path / 'rules.py'}")
     assert done.exit_code == 0, done.output
     text = " ".join(done.output.split())
-    note = f"'y' may be off by {percent} % of its largest value on all inputs, because rounding on the way moves it"
+    note = f"'y' may be off by {percent} % of its largest value on all inputs, because intermediate rounding"
     assert (note in text) == bool(percent)
     assert outcome in text
     assert len(re.findall(r"largest error 0\.\d+ of the limit \(moved at y\)", text)) == 1

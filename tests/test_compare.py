@@ -118,7 +118,7 @@ def test_a_dimension_that_the_other_model_fixes() -> None:
 def test_a_difference_in_what_is_answered() -> None:
     """Dtype and shape of outputs are those of the answers."""
     cast = read("g (float[b, 3] x) => (double[b, 3] y) { r = Relu(x) y = Cast<to = 11>(r) }")
-    assert compare(read(ONE), cast).reason == "Output 'y' is float64 where the original's is float32 on usual inputs."
+    assert compare(read(ONE), cast).reason == "Output 'y' is float64, but float32 in the original on usual inputs."
 
 
 def test_several_dynamic_axes_and_integers(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_several_dynamic_axes_and_integers(tmp_path: Path) -> None:
     assert compare(right, right).outcome is Outcome.PROVED
     result = compare(right, wrong)
     assert result.outcome is Outcome.FAILED
-    assert result.reason == "Output 'y' has shape [2, 5] where the original's is [5, 2] on usual inputs."
+    assert result.reason == "Output 'y' has shape [2, 5], but [5, 2] in the original on usual inputs."
 
 
 NUMBERS = {"zero": 0, "one": 1, "first": [0], "axis": [1], "last": [64]}
@@ -259,7 +259,7 @@ def test_bad_input_leaves_with_2(files: tuple[Path, Path, Path], tmp_path: Path)
     assert run(a, b, "--dim", "seq").exit_code == 2
     np.savez(tmp_path / "in.npz", z=np.ones(2))
     assert one_sentence(run(a, b, "--inputs", tmp_path / "in.npz"), 2) == (
-        f"Error: {tmp_path / 'in.npz'} has an array 'z', which is no input of the model: its input is 'x'."
+        f"Error: Array 'z' in {tmp_path / 'in.npz'} is not an input of the model. Input of the model: 'x'."
     )
 
 

@@ -43,7 +43,7 @@ def test_the_inputs_given_are_the_trials(tmp_path: Path) -> None:
     assert (result.outcome, result.runs) == (Outcome.PROVED, 1)
     result = check_model(right, wrong, right, inputs=[positive, str(signed)])
     assert (result.outcome, result.runs) == (Outcome.FAILED, 2)
-    assert result.reason == (f"Output 'y' differs by 1 where 2.1e-05 is allowed (scale 1) on the inputs from {signed}.")
+    assert result.reason == (f"Output 'y' differs by 1 (limit 2.1e-05, values up to 1) on the inputs from {signed}.")
 
 
 def test_arrays_are_inputs_as_they_are() -> None:
@@ -54,7 +54,7 @@ def test_arrays_are_inputs_as_they_are() -> None:
     assert (result.outcome, result.runs, result.kinds) == (Outcome.PROVED, 1, ())
     result = surgeon.compare(right, wrong, inputs=[positive, signed])
     assert result.reason.endswith(" on the inputs from inputs[1].")
-    with pytest.raises(UsageError, match="'x' is float64 in inputs\\[0\\], where the model wants float32"):
+    with pytest.raises(UsageError, match="'x' is float64 in inputs\\[0\\], but the model expects float32"):
         surgeon.compare(right, right, inputs={"x": np.ones((2, 8))})
     options = CheckOptions(inputs=positive)
     made, report = surgeon.rewrite(body("y = Relu(x)"), "cleanup", check="model", options=options)
@@ -91,27 +91,27 @@ def test_onnx_test_data_are_read(tmp_path: Path, named: bool) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (fitting(ids=None), "{p} has no array 'ids', which the model wants: its inputs are 'x', 'ids'."),
-        (fitting(z=1), "{p} has an array 'z', which is no input of the model: its inputs are 'x', 'ids'."),
+        (fitting(ids=None), "{p} has no array for input 'ids'. Inputs of the model: 'x', 'ids'."),
+        (fitting(z=1), "Array 'z' in {p} is not an input of the model. Inputs of the model: 'x', 'ids'."),
         (
             fitting(x=np.ones((2, 3))),
-            "Input 'x' is float64 in {p}, where the model wants float32: convert the array.",
+            "Input 'x' is float64 in {p}, but the model expects float32. Convert the array.",
         ),
         (
             fitting(ids=np.arange(2, dtype=np.int32)),
-            "Input 'ids' is int32 in {p}, where the model wants int64: convert the array.",
+            "Input 'ids' is int32 in {p}, but the model expects int64. Convert the array.",
         ),
         (
             fitting(x=np.ones((2, 4), np.float32)),
-            "Input 'x' has the shape [2, 4] in {p}, where the model wants [b, 3]: give an array of that shape.",
+            "Input 'x' has shape [2, 4] in {p}, but the model expects [b, 3].",
         ),
         (
             fitting(x=np.ones(3, np.float32)),
-            "Input 'x' has the shape [3] in {p}, where the model wants [b, 3]: give an array of that shape.",
+            "Input 'x' has shape [3] in {p}, but the model expects [b, 3].",
         ),
         (
             fitting(ids=np.zeros((), np.int64)),
-            "Input 'ids' has the shape [] in {p}, where the model wants [b]: give an array of that shape.",
+            "Input 'ids' has shape [] in {p}, but the model expects [b].",
         ),
     ],
 )
@@ -135,10 +135,10 @@ def test_files_that_hold_no_inputs_are_refused(tmp_path: Path) -> None:
     (data / "input_0.pb").write_bytes(b"\xff\xff")
     missing = tmp_path / "none.npz"
     for path, message in (
-        (missing, f"There are no inputs at {missing}: give an .npz file or a folder of them."),
-        (single, f"{single} holds a single array without a name: save it with numpy.savez."),
-        (empty, f"The folder {empty} holds neither .npz files nor ONNX test data (input_0.pb): name another."),
-        (data, f"{data / 'input_0.pb'} cannot be read as a tensor: write it with onnx.save_tensor."),
+        (missing, f"Inputs not found: {missing} (expected an .npz file or a folder)"),
+        (single, f"{single} contains a single array without a name. Save it with numpy.savez."),
+        (empty, f"Folder {empty} contains neither .npz files nor ONNX test data (input_0.pb)."),
+        (data, f"{data / 'input_0.pb'} cannot be read as a tensor. Write it with onnx.save_tensor."),
     ):
         with pytest.raises(UsageError) as refused:
             read_inputs(TWO, [path])
@@ -147,12 +147,12 @@ def test_files_that_hold_no_inputs_are_refused(tmp_path: Path) -> None:
         text.write_bytes(content)
         with pytest.raises(UsageError) as raised:
             read_inputs(TWO, [text])
-        assert str(raised.value) == f"{text} is no .npz file: save the arrays with numpy.savez."
+        assert str(raised.value) == f"{text} is not an .npz file. Save the arrays with numpy.savez."
     whole = npz(tmp_path / "whole.npz", **fitting())
     text.write_bytes(whole.read_bytes().replace(b"NUMPY", b"BUMPY"))
     np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
     for path in (text, tmp_path / "objects.npz"):
-        with pytest.raises(UsageError, match=r"^.*\.npz cannot be read as \.npz \(.*\): save the arrays with") as error:
+        with pytest.raises(UsageError, match=r"^.*\.npz cannot be read as \.npz \(.*\)\. Save the arrays") as error:
             read_inputs(TWO, [path])
         assert "\n" not in str(error.value)
 
@@ -190,7 +190,7 @@ def test_scalars_and_empty_arrays_keep_their_shape(tmp_path: Path) -> None:
     [given] = read_inputs(model, [path])
     assert (given.arrays["s"].shape, given.arrays["x"].shape) == ((), (0,))
     result = check_model(model, model, model, inputs=[path])
-    assert result.reason == "No output tells anything: 'y' is empty in the original."
+    assert result.reason == "No output can show a difference: 'y' is empty in the original."
 
 
 def test_an_input_with_an_initializer_may_be_given_or_not(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_sequence_cannot_be_given(tmp_path: Path) -> None:
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
     path = npz(tmp_path / "in.npz", x=np.ones(2, np.float32), i=np.int64(0))
     with pytest.raises(
-        UsageError, match=r"^Input 'x' is no tensor, so .*in\.npz cannot give it: leave the inputs out\.$"
+        UsageError, match=r"^Input 'x' is not a tensor, so .*in\.npz cannot provide it\. Leave out the inputs\.$"
     ):
         read_inputs(model, [path])
 
@@ -242,8 +242,8 @@ def test_a_sequence_cannot_be_given(tmp_path: Path) -> None:
 def test_a_model_of_one_input_and_one_of_none(tmp_path: Path) -> None:
     """The sentences count."""
     path = npz(tmp_path / "in.npz", q=np.ones(2))
-    for text, reported in (("float[2] x", "its input is 'x'"), ("", "it has no inputs")):
+    for text, reported in (("float[2] x", "Input of the model: 'x'"), ("", "The model has no inputs")):
         model = read(f"g ({text}) => (float[2] y) <float[2] c = {{1, 2}}> {{ y = Neg(c) }}")
         with pytest.raises(UsageError) as refused:
             read_inputs(model, [path])
-        assert str(refused.value) == f"{path} has an array 'q', which is no input of the model: {reported}."
+        assert str(refused.value) == f"Array 'q' in {path} is not an input of the model. {reported}."

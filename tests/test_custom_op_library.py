@@ -257,7 +257,7 @@ def test_a_library_that_registers_nothing_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "empty.cc").write_text('extern "C" int other() { return 0; }\n')
     empty = build(tmp_path / "empty.so", tmp_path / "empty.cc")
     with pytest.raises(
-        UsageError, match=r"cannot be loaded \(.*RegisterCustomOps.*\): give one built for this machine"
+        UsageError, match=r"cannot be loaded \(.*RegisterCustomOps.*\)\. Use one built for this machine"
     ):
         surgeon.rewrite(parse(PLACEHOLDER), RULE, options=CheckOptions(custom_ops=[empty]))
 

@@ -80,7 +80,7 @@ def test_an_operator_without_declared_traits_is_reported_once():
     """With what to do; `random=False` says that there is nothing to declare."""
     report = rewritten(rows, pick, TABLE)
     (hint,) = report.next_steps
-    assert hint.startswith("acme::Old, acme::New declare no traits: proofs give it any numbers")
+    assert hint.startswith("acme::Old, acme::New declare no traits, so proofs use arbitrary inputs")
     assert '@surgeon.implements("acme::Old", indices=(1,), like="Gather")' in hint
     assert not rewritten(rows, pick, TABLE, random=False).next_steps
 

@@ -54,7 +54,7 @@ def fake_gpu(monkeypatch):
 def test_without_a_gpu_one_sentence_says_so(files, command):
     done = run(command, *files, "--with", "tensorrt")
     assert done.exit_code == 2
-    assert done.output.startswith("Error: TensorRT-RTX runs on a GPU of NVIDIA's, and there is none here: ")
+    assert done.output.startswith("Error: TensorRT-RTX needs an NVIDIA GPU (")
     assert done.output.count("\n") == 1
     assert "Traceback" not in done.output
 
@@ -63,7 +63,7 @@ def test_without_tensorrt_one_sentence_says_so(files, monkeypatch):
     nothing = library.Library("tensorrt-rtx", "TensorRT-RTX", ("no_module_of_this_name",), ())
     monkeypatch.setattr(isolated_engine, "LIBRARIES", (nothing,))
     done = run("compare", *files, "--with", "tensorrt")
-    sentence = 'Error: TensorRT is not installed: pip install "onnx-surgeon[tensorrt]".\n'
+    sentence = 'Error: TensorRT is not installed. Install it: pip install "onnx-surgeon[tensorrt]"\n'
     assert (done.exit_code, done.output) == (2, sentence)
 
 
@@ -73,7 +73,7 @@ def test_what_the_driver_says_is_reported(monkeypatch):
             return lambda *arguments: 0 if name == "cuGetErrorName" else 100
 
     monkeypatch.setattr(cuda_driver, "_opened", Library)
-    with pytest.raises(GpuUnavailable, match="NVIDIA's driver says error 100 of cuInit"):
+    with pytest.raises(GpuUnavailable, match="cuInit of NVIDIA's driver returns error 100"):
         GpuDriver()
     monkeypatch.undo()
     monkeypatch.setattr(cuda_driver, "NAMES", ("no_library_of_this_name.so",))
@@ -104,10 +104,10 @@ def test_outputs_that_grow_and_models_in_memory(fake_gpu):
 
 FAULTS = {
     "answer": "",
-    "build": "TensorRT builds no engine of it",
-    "load": "TensorRT does not load its own engine",
+    "build": "TensorRT cannot build an engine",
+    "load": "TensorRT cannot load the engine that it built",
     "run": "TensorRT does not run it",
-    "dtype": "The output 'y' is FP4, which numpy does not hold",
+    "dtype": "Output 'y' is FP4, which numpy does not support",
 }
 
 
@@ -147,9 +147,9 @@ def test_what_tensorrt_refuses_fails_and_says_so(files, fake_gpu, tmp_path):
 def test_options_that_do_not_go_with_an_engine(files, fake_gpu):
     with pytest.raises(surgeon.UsageError, match="nothing but TensorRT runs: leave out the options"):
         surgeon.compare(*files, runtime="tensorrt", layers=True)
-    with pytest.raises(surgeon.UsageError, match="TensorRT runs on the GPU: leave out threads"):
+    with pytest.raises(surgeon.UsageError, match="Threads, processor time, ep and custom ops do not apply to TensorRT"):
         surgeon.bench(*files, runtime="tensorrt", threads=2)
-    with pytest.raises(surgeon.UsageError, match="There is no runtime 'openvino' here; choose onnxruntime or tensorrt"):
+    with pytest.raises(surgeon.UsageError, match="Unknown runtime 'openvino'. Choose onnxruntime or tensorrt"):
         surgeon.compare(*files, runtime="openvino")
 
 
@@ -166,5 +166,5 @@ def test_a_session_that_is_refused_is_an_error():
     """What the child of a GPU answers without one."""
     if LIBRARY is None or has_gpu():
         pytest.skip("it wants a machine with TensorRT and without a GPU")
-    with pytest.raises(SessionError, match="There is no GPU to run TensorRT on"):
+    with pytest.raises(SessionError, match="TensorRT cannot run, because "):
         isolated_engine.TensorRtRuntime(LIBRARY).open(net())

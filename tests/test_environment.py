@@ -154,7 +154,7 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system takes names of UTF-8 alone")
     result = surgeon("rewrite", path, path, "--rules", "gelu", "--check", "both")
-    assert "is no UTF-8: give it another name" in result
+    assert "is not UTF-8. Rename the file" in result
     assert ops(path) == ["com.microsoft::Gelu"]
 
 

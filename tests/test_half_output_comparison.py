@@ -58,7 +58,7 @@ def test_strings_are_compared(dtype):
 EMPTY = {
     "is empty": """t = Mul(x, x) a = Tanh(t) r = ReduceMax<keepdims = 0>(a, axes) g = Greater(r, h) n = NonZero(g)
         i = Reshape(n, flat) y = Gather(t, i)""",
-    "is 0.0 throughout": "a = Sub(x, h) b = Relu(a) y = Mul(b, x)",
+    "is 0.0 everywhere": "a = Sub(x, h) b = Relu(a) y = Mul(b, x)",
     "varies less than the tolerance": "a = Add(x, big) y = Add(a, big)",
 }
 CONSTANTS = "<float h = {100}, float big = {10000}, int64[1] axes = {1}, int64[1] flat = {-1}>"
@@ -69,16 +69,16 @@ def test_of_what_could_show_no_difference_nothing_is_proved(why):
     made = model(EMPTY[why], "(float[N, 4] x) => (float[M, 4] y)", weights=CONSTANTS)
     _, report = converted(made)
     assert (report.outcome, report.error) == ("unproved", None)
-    assert report.reason.startswith("No output tells anything: 'y'")
+    assert report.reason.startswith("No output can show a difference: 'y'")
     assert why in report.reason
 
 
 def test_outputs_beside_others_that_tell_are_noted():
-    made = model(f"{EMPTY['is 0.0 throughout']} z = Exp(x)", "(float[N, 4] x) => (float[N, 4] y, float[N, 4] z)",
+    made = model(f"{EMPTY['is 0.0 everywhere']} z = Exp(x)", "(float[N, 4] x) => (float[N, 4] y, float[N, 4] z)",
                  weights=CONSTANTS)
     _, report = converted(made)
     assert report.outcome == "proved"
-    assert "Not every output tells something: 'y' is 0.0 throughout" in report.told
+    assert "Some outputs cannot show a difference: 'y' is 0.0 everywhere" in report.told
 
 
 def test_inputs_of_which_no_answer_is_a_number_prove_nothing():
@@ -86,7 +86,7 @@ def test_inputs_of_which_no_answer_is_a_number_prove_nothing():
     _, report = converted(model("y = Exp(x)"), options=options)
     assert (report.outcome, report.reason) == (
         "unproved",
-        "No output tells anything: 'y' is all NaN in the original.",
+        "No output can show a difference: 'y' is all NaN in the original.",
     )
 
 

@@ -372,7 +372,7 @@ def test_an_unknown_rank_says_so() -> None:
     """Without a shape there is nothing to make."""
     model = read("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     model.graph.input[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(InputsUnknown, match="input 'x' has no known rank"):
+    with pytest.raises(InputsUnknown, match="the rank of input 'x' is unknown"):
         generate_inputs(model, seed=0, dims={})
 
 

@@ -62,7 +62,7 @@ def test_two_are_held_at_once_and_their_children_serve_again() -> None:
 def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
     with IsolatedRuntime().open(parse(CRASHES)) as whole:
         for _ in range(2):
-            with pytest.raises(SessionError, match="ends the process that runs it with SIGFPE"):
+            with pytest.raises(SessionError, match="ended its process with SIGFPE"):
                 whole.run({"x": np.ones(2, np.float32)})
     harmless = parse(CRASHES.replace("-1}", "-2}"))
     assert surgeon.compare(parse(CRASHES), harmless).outcome.value == "unproved"
@@ -85,9 +85,9 @@ def test_a_model_that_takes_too_long_is_unproved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_time_in_which_nothing_runs_is_refused(seconds: float) -> None:
-    with pytest.raises(UsageError, match="A run cannot take .* s; give it some seconds"):
+    with pytest.raises(UsageError, match="Invalid run time of .* s"):
         surgeon.compare(parse(RUNS), parse(RUNS), run_time=seconds)
-    with pytest.raises(UsageError, match="A run cannot take .* s; give it some seconds"):
+    with pytest.raises(UsageError, match="Invalid run time of .* s"):
         CheckOptions(run_time=seconds).require()
 
 

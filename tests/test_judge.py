@@ -29,8 +29,8 @@ def ask(original, rewritten, reference=None, moved=0.0, dtype="float32", **optio
 
 def far(by: float, allowed: float, scale: float, own: float) -> str:
     """The words for an element that is too far from the reference."""
-    numbers = f"by {by} where {allowed} is allowed (scale {scale})"
-    return f"differs from the float64 reference {numbers}; the original differs by {own} there"
+    numbers = f"by {by} (limit {allowed}, values up to {scale})"
+    return f"differs from the float64 reference {numbers}; the original differs by {own}"
 
 
 # original, rewritten, reference -> what is wrong (float32: 2e-5 of the scale is allowed)
@@ -47,7 +47,7 @@ CASES = {
         [1, 100],
         [1.5, 100],
         None,
-        "differs from the original by 0.5 where 0.002 is allowed (scale 100)",
+        "differs from the original by 0.5 (limit 0.002, values up to 100)",
     ),
     "more accurate than the original": ([1.5, 1], [1, 1], [1, 1], ""),
     "as bad as the original, on the other side": ([1.5, 1], [0.5, 1], [1, 1], ""),
@@ -57,24 +57,24 @@ CASES = {
         [-INF, -INF, 1],
         [NAN, NAN, 1],
         [-INF, -INF, 1],
-        "is NaN where the original is -inf (2 of 3 elements)",
+        "is NaN instead of -inf (2 of 3 elements)",
     ),
-    "the sign of infinity": ([INF, 1], [-INF, 1], [INF, 1], "is -inf where the original is inf (1 of 2 elements)"),
-    "finite where inf": ([INF, 1], [3e38, 1], [INF, 1], "is finite where the original is inf (1 of 2 elements)"),
-    "inf where finite": ([1, 1], [INF, 1], [1, 1], "is inf where the original is finite (1 of 2 elements)"),
-    "NaN without a reference": ([1, 1], [NAN, 1], None, "is NaN where the original is finite (1 of 2 elements)"),
+    "the sign of infinity": ([INF, 1], [-INF, 1], [INF, 1], "is -inf instead of inf (1 of 2 elements)"),
+    "finite where inf": ([INF, 1], [3e38, 1], [INF, 1], "is finite instead of inf (1 of 2 elements)"),
+    "inf where finite": ([1, 1], [INF, 1], [1, 1], "is inf instead of finite (1 of 2 elements)"),
+    "NaN without a reference": ([1, 1], [NAN, 1], None, "is NaN instead of finite (1 of 2 elements)"),
     "NaN and a difference": (
         [1, 1],
         [NAN, 2],
         [1, 1],
-        "is NaN where the original is finite (1 of 2 elements), and " + far(1, 2e-05, 1, 0),
+        "is NaN instead of finite (1 of 2 elements), and " + far(1, 2e-05, 1, 0),
     ),
     "overflow in the output's dtype": ([INF, 1], [INF, 1], [1e39, 1], ""),
     "no overflow where the dtype has one": (
         [INF, 1],
         [1, 1],
         [1e39, 1],
-        "is finite where the original is inf (1 of 2 elements)",
+        "is finite instead of inf (1 of 2 elements)",
     ),
     "the original overflowed, the rewrite too": ([INF, 1], [INF, 1], [5, 1], ""),
     "the original overflowed, the rewrite is right": ([INF, 1], [5, 1], [5, 1], ""),
@@ -85,13 +85,13 @@ CASES = {
         [INF, 1],
         [NAN, 1],
         [5, 1],
-        "is NaN where the original is inf and the float64 reference finite (1 of 2 elements)",
+        "is NaN, the original is inf, and the float64 reference is finite (1 of 2 elements)",
     ),
     "the original overflowed, the rewrite is wrong": (
         [NAN, 1],
         [7, 1],
         [5, 1],
-        far(2, 0.0001, 5, 0).replace("differs by 0 there", "is NaN there"),
+        far(2, 0.0001, 5, 0).replace("differs by 0", "is NaN"),
     ),
     "the original is finite, its reference not": ([7, 1], [7, 1], [INF, 1], ""),
     "as the reference, which is not finite": ([7, 1], [INF, 1], [INF, 1], ""),
@@ -99,7 +99,7 @@ CASES = {
         [7, 1],
         [8, 1],
         [INF, 1],
-        "is finite where the original is finite and the float64 reference inf (1 of 2 elements)",
+        "is finite, the original is finite, and the float64 reference is inf (1 of 2 elements)",
     ),
     "denormals are below what matters": ([1e-40, 0], [0, 0], [1.1e-40, 0], ""),
     "0-d": (1.0, 2.0, 1.0, far(1, 2e-05, 1, 0)),
@@ -249,11 +249,11 @@ def test_what_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("rewritten", "why"),
     [
-        (np.ones(2, np.float16), "is float16 where the original's is float32"),
-        (np.ones(2, np.float64), "is float64 where the original's is float32"),
-        (np.ones((1, 2), np.float32), "has shape [1, 2] where the original's is [2]"),
-        (np.ones((), np.float32), "has shape [] where the original's is [2]"),
-        (np.array(["a", "b"]), "is string where the original's is float32"),
+        (np.ones(2, np.float16), "is float16, but float32 in the original"),
+        (np.ones(2, np.float64), "is float64, but float32 in the original"),
+        (np.ones((1, 2), np.float32), "has shape [1, 2], but [2] in the original"),
+        (np.ones((), np.float32), "has shape [], but [2] in the original"),
+        (np.array(["a", "b"]), "is string, but float32 in the original"),
     ],
 )
 def test_another_dtype_or_shape(rewritten: np.ndarray, why: str) -> None:

@@ -286,7 +286,7 @@ def test_why_there_is_no_trace_is_reported() -> None:
     """Inputs that cannot be made, and a model that refuses them all."""
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
     assert run_inner_tensors(model, model, ["y"]).refusal == (
-        "Inputs cannot be generated: input 'x' is a sequence, for which no values can be made."
+        "Inputs cannot be generated: input 'x' is a sequence, and surgeon generates only tensors."
     )
     model = body("s = Constant<value_ints = [3, 7]>() r = Reshape(x, s) y = Relu(r)")
     assert run_inner_tensors(model, model, ["r"]).refusal.startswith(

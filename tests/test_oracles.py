@@ -44,7 +44,7 @@ def test_a_plugin_without_a_body_is_missing():
 
 
 def test_a_body_for_a_node_that_is_not_there():
-    with pytest.raises(SessionError, match="no node 'other' to give a body to") as refused:
+    with pytest.raises(SessionError, match="No node named 'other' to attach a function body to") as refused:
         open_oracle(model(PLUGIN.format("Neg")), bodies={"other": GELU})
     assert not refused.value.is_unsupported
 

@@ -113,7 +113,7 @@ def test_a_script_that_gives_itself_is_not_run_again(tmp_path):
 def test_a_file_that_gives_itself_to_a_run_is_reported(tmp_path):
     path = tmp_path / "ops.py"
     path.write_text(f"from surgeon.runtime.implementations.implementation import load\nload({str(path)!r})\n")
-    with pytest.raises(UsageError, match="gives itself to a run whenever it is run: put that run under if __name__"):
+    with pytest.raises(UsageError, match="starts a run that loads this file again. Put that run under if __name__"):
         load(path)
 
 
@@ -202,7 +202,7 @@ def test_one_that_cannot_be_unpacked_stops_the_run(monkeypatch):
     made.__spec__ = importlib.machinery.ModuleSpec("known_here_alone", None)
     monkeypatch.setitem(sys.modules, "known_here_alone", made)
     own("return half(x)", half=made.half)
-    with pytest.raises(UsageError, match=r"cannot be unpacked in the process that runs it \(ModuleNotFoundError"):
+    with pytest.raises(UsageError, match=r"cannot be unpickled in the process that runs it \(ModuleNotFoundError"):
         answer(model(CUSTOM), {"x": X})
 
 
@@ -308,7 +308,7 @@ def test_another_process_says_what_could_not_be_sent(tmp_path):
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
     result = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
     assert result.startswith("The implementation of test.customop::CustomOpOne in ")
-    assert result.endswith("let the function make inside what it cannot take along.")
+    assert result.endswith("Create such objects inside the function.")
 
 
 def test_what_stays_in_this_process_is_reported(tmp_path):
@@ -319,7 +319,7 @@ def test_what_stays_in_this_process_is_reported(tmp_path):
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
     result = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
     assert result == (
-        "What computes test.customop::CustomOpOne runs in the process that named it alone: ask for it there."
+        "The implementation of test.customop::CustomOpOne runs only in the process that registered it."
     )
 
 

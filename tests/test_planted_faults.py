@@ -71,7 +71,7 @@ def test_lost_cast_that_changes_the_dtype():
         return g.cast(g.relu(x), to="float32")
 
     site = failing(parse("(float[n] x) => (float16[n] y) { r = Relu(x) y = Cast<to = 10>(r) }"), wrong)
-    assert "float32 where the original's is float16" in site.proof.reason
+    assert "float32, but float16 in the original" in site.proof.reason
 
 
 def test_wrong_axis():

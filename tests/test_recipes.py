@@ -222,7 +222,7 @@ WRONG = [
     ("target = 3", "line 1: 'target' has to be a text"),
     ("strip = 1\n", "line 1: a recipe has no 'strip'"),
     ("\ntarget = 'onxn'\n[[step]]\nrules = 'gelu'", "line 2: There is no target 'onxn'; choose one of ort"),
-    ("\nep = 'gpu'\n[[step]]\nrules = 'gelu'", "line 2: There is no execution provider 'gpu'; choose one of cpu"),
+    ("\nep = 'gpu'\n[[step]]\nrules = 'gelu'", "line 2: Unknown execution provider 'gpu'. Choose one of cpu"),
     ("[step]\nrules = 'gelu'", "line 1: 'step' has to be a list; begin each step with [[step]]"),
     ("[[step]]\nstrip-doc = true\nrename = ['input_ids=a', 'b=c']", "line 3: The model has no tensor 'b'"),
     ("[[step]]\nstrip-doc = true\n[[step]]\nrename = 'b=c'", "line 4: The model has no tensor 'b'"),

@@ -134,14 +134,14 @@ def test_a_nan_behind_the_end_of_a_sequence_is_not_seen(op):
 def test_what_is_refused():
     feeds = feeds_of("LSTM")
     for attributes, reason in (
-        ({"direction": "bidirectional"}, "1 sets of weights are not for direction 'bidirectional'"),
-        ({"activations": ["Tanh", "Nothing", "Tanh"]}, "there is no activation 'Nothing'"),
+        ({"direction": "bidirectional"}, "1 sets of weights do not match direction 'bidirectional'"),
+        ({"activations": ["Tanh", "Nothing", "Tanh"]}, "unknown activation 'Nothing'"),
     ):
         model = one_node("LSTM", feeds, **attributes)
         with EvaluatorSession(model) as one, pytest.raises(SessionError, match=reason):
             one.run(feeds)
     feeds["n"][:] = 9
-    with pytest.raises(SessionError, match="are not those of 3 sequences of at most 5"):
+    with pytest.raises(SessionError, match="do not fit 3 sequences of at most 5 steps"):
         by_formula("LSTM", feeds, hidden_size=2)
 
 

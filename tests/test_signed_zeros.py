@@ -85,6 +85,6 @@ def test_zeros_are_distinguished_on_request() -> None:
     assert judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0).ok
     error = judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0, has_signs)
     assert not error.ok
-    assert error.why == "is 0 where the original is -0 (1 of 3 elements), and something behind it divides by that"
+    assert error.why == "is 0 instead of -0 (1 of 3 elements), and a later node divides by it"
     doubtful = judge_tensor("y", zeros, turned, turned.astype(np.float64), 0.0, has_signs)
     assert doubtful.ok, "the original itself has another sign than the reference"

@@ -308,8 +308,8 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"trt": "tensorrt-12"}, "There is no TensorRT 'tensorrt-12'; choose tensorrt-rtx or tensorrt."),
-        ({"build": True, "sm": "90"}, "no GPU of compute capability '90'; choose one of 75, 80"),
+        ({"trt": "tensorrt-12"}, "Unknown TensorRT library 'tensorrt-12'. Choose tensorrt-rtx or tensorrt."),
+        ({"build": True, "sm": "90"}, "does not support compute capability '90'. Choose one of 75, 80"),
         ({"build": True, "dims": {"batch": (8, 4, 1)}}, "The sizes of 'batch' are out of order"),
         ({"build": True, "dims": {"nobody": 3}}, "No input has a free dimension 'nobody'"),
         ({"dims": {"batch": 3}}, "Sizes are for a build"),
@@ -317,8 +317,8 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
         ({"target": "ort", "build": True}, "Engines are TensorRT's, and the target is ort"),
         ({"build": True, "dims": {"batch": "3"}}, "The size of 'batch' is '3'; give a number, or"),
         ({"build": True, "dims": {"batch": (1, 4)}}, "The size of 'batch' is (1, 4); give a number"),
-        ({"run_time": -1}, "A run cannot take -1 s; give it some seconds"),
-        ({"target": "ort", "run_time": 0}, "A run cannot take 0 s; give it some seconds"),
+        ({"run_time": -1}, "Invalid run time of -1 s"),
+        ({"target": "ort", "run_time": 0}, "Invalid run time of 0 s"),
     ],
 )
 def test_bad_settings_are_one_sentence(settings, words):
@@ -352,7 +352,7 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
     monkeypatch.setattr(compatibility, "MODULE", "tests.child_tasks")
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
         said = CompatibilityCheck(LIBRARY, 60.0).run(opened)
-    assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
+    assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ended its process (SIGSEGV)")]
 
 
 def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
@@ -364,11 +364,11 @@ def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
     monkeypatch.setattr(compatibility, "MODULE", "tests.endless_tasks")
     done = run(*given, "--run-time", "0.2")
     assert done.exit_code == 2, done.output
-    assert "takes more than 0.2 s: give it more, as in --run-time 1" in done.output
+    assert "takes more than 0.2 s. Give it more time: --run-time 1" in done.output
     monkeypatch.setattr(compatibility, "MODULE", "tests.child_tasks")
     done = run(*given)
     assert done.exit_code == 2, done.output
-    assert "TensorRT's parser ends its process (SIGSEGV)" in done.output
+    assert "TensorRT's parser ended its process (SIGSEGV)" in done.output
     assert done.output.splitlines()[-1] == (
         "UNKNOWN  TensorRT did not say whether it can run this model; details: -v"
     )
@@ -377,8 +377,8 @@ def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("int unused(void) { return 1; }", "it has no creators of plugins"),
-        ("void abort(void);\n__attribute__((constructor)) void end(void) { abort(); }", r"ends the process .*SIGABRT"),
+        ("int unused(void) { return 1; }", "it exports no plugin creators"),
+        ("void abort(void);\n__attribute__((constructor)) void end(void) { abort(); }", r"loading it ends .*SIGABRT"),
         ("", "it cannot be loaded"),
     ],
 )
@@ -392,7 +392,7 @@ def test_a_library_without_plugins_is_one_sentence(source, words, tmp_path):
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "mine.c"], check=True)
     else:
         library.write_text("no library")
-    with pytest.raises(UsageError, match=f"mine.so is no library of plugins for TensorRT-RTX: .*{words}"):
+    with pytest.raises(UsageError, match=f"mine.so is not a plugin library for TensorRT-RTX: .*{words}"):
         surgeon.check(model("y = Relu(x)"), "tensorrt", custom_ops=[library])
 
 
@@ -427,7 +427,7 @@ def test_weights_that_are_not_what_the_file_says_are_a_finding():
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("false", "TensorRT's parser does not read this op"),
+        ("false", "TensorRT's parser does not support this op"),
         ('(p == 1 || p == 2) && "Only L1 and L2 are supported."', "Only L1 and L2 are supported"),
         ("Assertion failed: x.y(z): ScatterND with reduction is not taken.", "ScatterND with reduction is not taken"),
         (

@@ -84,7 +84,7 @@ CASES = [
     ("compare m.onnx m.onnx --report r.txt", "--report r.txt: a report is HTML"),
     ("check m.onnx --report r.md", "--report r.md: a report is HTML"),
     ("inspect n.onnx", "n.onnx does not exist: did you mean m.onnx?"),
-    ("compare m.onnx m.onnx --inputs i.npz", "i.npz has an array 'nothing', which is no input of the model"),
+    ("compare m.onnx m.onnx --inputs i.npz", "Array 'nothing' in i.npz is not an input of the model"),
     # rules
     ("rewrite m.onnx o.onnx -r GELU", "No rule is called 'GELU'; did you mean gelu?"),
     ("rewrite m.onnx o.onnx -r ort,-Skip-Layer-Norm", "No rule is called 'Skip-Layer-Norm'; did you mean skip_layer"),
@@ -93,7 +93,7 @@ CASES = [
     (f"{REWRITE} --expect Gelu=2", "expected of 'Gelu', which is not run; did you mean 'gelu'?"),
     ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule is called 'gleu'; did you mean gelu"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "'gleu', which --rules does not run; did"),
-    ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "There is no execution provider 'cdua'"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "Unknown execution provider 'cdua'"),
     ("run e.toml m.onnx o.onnx", "e.toml, line 2: A number of sites is expected of 'gleu', which is not run; did you"),
     # recipes
     ("run m.onnx o.onnx", "m.onnx is not a recipe; give a TOML file first"),

@@ -18,7 +18,7 @@ OTHERS = {
     "an op of a newer opset": ("float z", "z = Gelu(x)", "Gelu"),
     "a dtype without a kernel": ("bfloat16[n, 8] z", "z = Tanh(b)", "Could not find an implementation for Tanh"),
     "dtypes that clash": ("float[n, 8] z", "z = Add(x, i)", "bound to different types"),
-    "a placeholder": ("float[n, 8] z", "z = acme.Snake(x)", 'an implementation, @surgeon.implements("acme::Snake")'),
+    "a placeholder": ("float[n, 8] z", "z = acme.Snake(x)", 'implementation with @surgeon.implements("acme::Snake")'),
 }
 
 

@@ -125,8 +125,8 @@ def test_a_model_that_is_too_large_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     result = surgeon.compare(model(CUSTOM), plain(), custom_ops=[write(tmp_path, "return x + y")])
     assert result.outcome.value == "unproved"
-    assert "with Python implementations a model of at most 0 MB runs as a whole" in result.reason
-    assert result.reason.endswith("let its sites be proved.")
+    assert "With Python implementations, whole models run only up to 0 MB" in result.reason
+    assert result.reason.endswith("Prove its sites instead.")
 
 
 def test_an_implementation_that_raises_is_reported(tmp_path):
@@ -221,24 +221,26 @@ def from_placeholder(g: Graph, x: Tensor, z: Tensor) -> Tensor:
     return g.round(g.add(x, z))
 
 
-IMPLEMENTED = '@surgeon.implements("mylibrary::addandround_op") in a file given to --custom-ops'
-CURE = f'give an implementation, {IMPLEMENTED}, or write surgeon.torch.implement("mylibrary::addandround_op") in '
+IMPLEMENTED = '@surgeon.implements("mylibrary::addandround_op")'
+CURE = (
+    f"Register an implementation with {IMPLEMENTED}, and pass the file with --custom-ops. If torch has the op, write "
+    'surgeon.torch.implement("mylibrary::addandround_op") in '
+)
 
 
 @pytest.mark.parametrize("check", ["sites", "model"])
 def test_a_placeholder_that_nothing_runs_is_unproved_with_the_cure(check):
     _, report = surgeon.rewrite(placeholder(), from_placeholder, check=check)
     (doubt,) = report.doubts
-    where = "the rules file" if check == "sites" else "such a file"
-    assert f"is not a registered function/op: {CURE}{where} if torch has that op" in doubt
+    where = "the rule file" if check == "sites" else "that file"
+    assert f"is not a registered function/op. {CURE}{where} instead" in doubt
     assert "\n" not in doubt
 
 
 def test_the_cure_cures(tmp_path):
     """What the reason says to write is what makes the difference."""
     path = tmp_path / "ops.py"
-    text = IMPLEMENTED.partition(" in ")[0]
-    path.write_text(f"import numpy as np\nimport surgeon\n{text}\ndef op(x, z):\n    return np.round(x + z)\n")
+    path.write_text(f"import numpy as np\nimport surgeon\n{IMPLEMENTED}\ndef op(x, z):\n    return np.round(x + z)\n")
     for check in ("sites", "model"):
         options = CheckOptions(custom_ops=[path])
         _, report = surgeon.rewrite(placeholder(), from_placeholder, check=check, options=options)
@@ -248,13 +250,13 @@ def test_the_cure_cures(tmp_path):
 def test_a_comparison_that_nothing_runs_has_the_cure():
     result = surgeon.compare(placeholder(), placeholder())
     assert result.outcome.value == "unproved"
-    assert result.reason.endswith(f"{CURE}such a file if torch has that op.")
+    assert result.reason.endswith(f"{CURE}that file instead.")
 
 
 def test_the_cure_for_a_plugin_is_an_implementation_alone():
     made = model("(float[n] x) => (float[n] y) { y = trt.plugins.VoxelGeneratorPlugin(x) }")
     reason = surgeon.compare(made, made).reason
-    assert '@surgeon.implements("trt.plugins::VoxelGeneratorPlugin") in a file given to --custom-ops.' in reason
+    assert '@surgeon.implements("trt.plugins::VoxelGeneratorPlugin"), and pass the file with --custom-ops.' in reason
     assert "torch" not in reason
 
 
@@ -264,8 +266,8 @@ def test_several_operators_that_nothing_runs():
     text += "c = mylibrary.three(b) y = mylibrary.two(a, c) }"
     implements("mylibrary::one")(lambda x: x)
     reason = surgeon.compare(placeholder(text), placeholder(text)).reason
-    assert "Nothing here knows the operator mylibrary::two: give an implementation" in reason
-    assert reason.endswith('if torch has that op (and so for "mylibrary::three").')
+    assert "mylibrary::two has no implementation. Register an implementation" in reason
+    assert reason.endswith('in that file instead (likewise for "mylibrary::three").')
 
 
 def test_a_file_of_implementations_is_run_once(tmp_path):

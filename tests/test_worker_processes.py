@@ -127,7 +127,7 @@ def test_what_a_function_raises():
         run([task("misuse", "do so")], 1)
     with pytest.raises(ModelFileError, match="^mend it$"):
         run([task("misread", "mend it")], 1)
-    with pytest.raises(RuntimeError, match=r"(?s)LookupError in a child process: gone\n.*child_tasks.py"):
+    with pytest.raises(RuntimeError, match=r"(?s)LookupError in a worker process: gone\n.*child_tasks.py"):
         run([task("fail", "gone"), task("sleep", PATIENCE)], 2)
 
 

@@ -1,6 +1,6 @@
 """Running models: sessions in child processes, generated inputs, reference kernels, and the comparison of arrays.
 
-It knows no rules and no proofs, so it must not import `rules`, `targets` or anything above.  Start with
+It does not depend on rules or proofs, so it must not import `rules`, `targets` or any package above them.  Start with
 `sessions/oracle.py` and `processes/worker.py`.
 """
 

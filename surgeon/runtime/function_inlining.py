@@ -1,4 +1,4 @@
-"""Inline local functions, of one call or a whole model, and attach function bodies to nodes without a kernel.
+"""Inline local functions (one call or a whole model), and attach function bodies to nodes without a kernel.
 
 onnx's inliner does the work, once the model avoids quirks.INLINED_DEFAULTS and quirks.INLINED_OUTPUTS.
 """
@@ -22,10 +22,12 @@ from surgeon.ops.traversal import (
 )
 
 PRIVATE_DOMAIN = "surgeon.reference"
-"""Where bodies live: under an operator's own name a runtime's schema wins over a body."""
+"""Domain of attached bodies.  Under the operator's own name, a runtime would use its schema instead of the body."""
 IR_VERSION = 10
-"""Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
-float8; the meaning of a node depends only on opsets."""
+"""IR version of models for proofs: the newest that every supported ONNX Runtime reads.
+
+It has local functions, bfloat16 and float8.  The meaning of a node depends only on opsets.
+"""
 _FIRST_IR_WITH_FUNCTIONS = 8
 _SPELT_OUT = "ai.onnx"  # quirks.EVALUATOR_DOMAIN
 
@@ -38,8 +40,8 @@ def node_label(node: NodeProto) -> str:
 def attach_function_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
     """Return a copy in which the nodes named in `bodies` call them as functions of a private domain.
 
-    Nodes are named as by `node_label`.  Inputs and outputs of a body are by position, as those of the node.  Attributes
-    of the node that the body does not declare are dropped.  Raises GraphError for a name that no node has.
+    Names are those of `node_label`.  Inputs and outputs of a body match those of the node by position.  Attributes that
+    the body does not declare are dropped from the node.  Raises GraphError for a name that no node has.
     """
     made = ModelProto()
     made.CopyFrom(model)
@@ -62,13 +64,13 @@ def attach_function_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto
         del node.attribute[:]
         node.attribute.extend(kept)
     if waiting:
-        raise GraphError(f"There is no node '{next(iter(waiting))}' to give a body to: name a node of the model.")
+        raise GraphError(f"No node named '{next(iter(waiting))}' to attach a function body to.")
     made.ir_version = max(made.ir_version, _FIRST_IR_WITH_FUNCTIONS)
     return made
 
 
 def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
-    """Add a body under a private name, and import its domains where it is called."""
+    """Add a body under a private name, and import its domains in the model and its functions."""
     function = model.functions.add()
     function.CopyFrom(body)
     function.domain, function.name = PRIVATE_DOMAIN, name
@@ -83,8 +85,8 @@ def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
 def inline_functions(model: ModelProto) -> ModelProto:
     """Return the model with every call of a local function replaced by its nodes, and ONNX's domain spelt "".
 
-    A model without calls is returned as it is, not copied.  Functions of another opset are converted to the model's.
-    Raises GraphError for a call that does not fit its function.
+    A model without calls is returned unchanged, not copied.  Functions of another opset are converted to the model's.
+    Raises GraphError for a call that does not match its function.
     """
     spelt = any(one.domain == _SPELT_OUT for one in model.opset_import)
     if not model.functions and not spelt:
@@ -109,7 +111,7 @@ def inline_functions(model: ModelProto) -> ModelProto:
         return inliner.inline_local_functions(made, convert_version=True) if made.functions else made
     except (RuntimeError, ValueError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise GraphError(f"A local function cannot be inlined ({line}): make its calls fit it.") from error
+        raise GraphError(f"A local function cannot be inlined ({line}). Make its calls match it.") from error
 
 
 def _shorten(model: ModelProto) -> None:
@@ -121,15 +123,15 @@ def _shorten(model: ModelProto) -> None:
 
 
 def _complete(call: NodeProto, function: FunctionProto) -> None:
-    """Write out the attributes that a call leaves at their defaults."""
+    """Add the attributes that a call leaves at their defaults."""
     given = {attribute.name for attribute in call.attribute}
     call.attribute.extend(one for one in function.attribute_proto if one.name not in given)
     if len(call.input) > len(function.input) or len(call.output) > len(function.output):
-        raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
+        raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function. Remove the rest.")
 
 
 def _tell_outputs_apart(function: FunctionProto) -> None:
-    """Give an output that is an input too, or that is listed twice, a separate copy."""
+    """Copy each output that is also an input, or that is listed twice."""
     known = set(function.input)
     for place, name in enumerate(function.output):
         if name in known:
@@ -144,9 +146,9 @@ FunctionLookup = Callable[[NodeProto], FunctionProto | None]
 def inline_call(call: NodeProto, function: FunctionProto, find: FunctionLookup) -> Sequence[NodeProto]:
     """The body of a function for one call, in terms of the call's inputs and outputs; nodes have no names.
 
-    find: the function that a node of a body calls and that is to be inlined too, None for any other node.  The domains
-    of all functions are taken to mean the same at one common version.  Raises GraphError as `inline_functions`, and for
-    a function that calls itself.
+    find: returns the function that a node of a body calls if it must be inlined too, else None.  All functions are
+    assumed to work at one common version of each domain.  Raises GraphError as `inline_functions` does, and for a
+    function that calls itself.
     """
     functions = {function_key(function): function}
     waiting, calls = [function], dict[FunctionKey, set[FunctionKey]]()
@@ -158,7 +160,7 @@ def inline_call(call: NodeProto, function: FunctionProto, find: FunctionLookup) 
         functions.update(found)
     if around := find_cycle(calls):
         domain, name, _ = around[0]
-        raise GraphError(f"Local function {domain}::{name} calls itself, which ONNX forbids; mend the model.")
+        raise GraphError(f"Local function {domain}::{name} calls itself, which ONNX does not allow.")
     versions = {one.domain: one.version for body in functions.values() for one in body.opset_import}
     domains = {node.domain for body in functions.values() for node in all_nodes(body.node)}
     imports = [onnx.helper.make_opsetid(domain, versions.get(domain, 1)) for domain in {call.domain, *domains}]

@@ -1,6 +1,7 @@
-"""The kernels that the installed ONNX Runtime lists, in a worker where that may end the process.
+"""The kernels that the installed ONNX Runtime lists.
 
-The list loads the library of each provider that ONNX Runtime was built with (quirks.MISSING_PROVIDER_LIBRARY).
+Listing them loads the library of each provider that ONNX Runtime was built with, which may end the process
+(quirks.MISSING_PROVIDER_LIBRARY).  A worker does it if there are such providers.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class InstalledKernels:
     version: str
     """Version of ONNX Runtime."""
     rows: list[tuple[str, str, int, int, dict[str, list[str]]]]
-    """Domain, op, first and last version, and type strings by type variable."""
+    """Domain, op, first and last version, and type strings by type variable, one row for each kernel."""
 
 
 def listed(name: str) -> InstalledKernels | None:
@@ -34,7 +35,7 @@ def listed(name: str) -> InstalledKernels | None:
     if _BUILT_IN.issuperset(get_available_providers()):
         content: dict[str, Any] = tell(name)[0]
     else:
-        from surgeon.runtime.processes.worker import (  # not at the top: few have another
+        from surgeon.runtime.processes.worker import (  # not at the top: few users have other providers
             Task,
             TaskResult,
             acquire_worker,
@@ -53,7 +54,7 @@ def listed(name: str) -> InstalledKernels | None:
 
 
 def tell(name: str, _: "ReportProgress | None" = None) -> tuple[dict[str, Any], list[Any]]:
-    """The version and the rows of `InstalledKernels`, as a task of a worker."""
+    """The version and the rows of `InstalledKernels`; runs as a task of a worker."""
     from onnxruntime import __version__
 
     try:

@@ -1,13 +1,13 @@
 """The kernels of each execution provider: by op, opset and dtypes.
 
-The tables belong to the targets that have the providers.  `tests/make_kernel_tables.py` writes those in
-`surgeon/targets/data/kernels_*.json`: that of the CPU provider from the installed ONNX Runtime, the others from
+The tables belong to the targets that have the providers.  `tests/make_kernel_tables.py` writes
+`surgeon/targets/data/kernels_*.json`: the table of the CPU provider from the installed ONNX Runtime, the others from
 documents that each table names.  ONNX Runtime is imported only if its version differs from that of the CPU table, or if
-another provider may be installed; its own list then replaces the table.
+another provider may be installed.  Its own list then replaces the table.
 
-Where no provider has a kernel for a node, ONNX Runtime runs a function body in its place (`bodies`, measured by loading
-models of one node).  Its CPU provider casts float16 to float around a node that has only a float kernel.  Such a node
-runs, but no rule writes it where the body has too few digits (quirks.IMPRECISE_GROUP_NORM).
+If no provider has a kernel for a node, ONNX Runtime runs a function body instead (`bodies`, measured by loading models
+of one node).  The CPU provider casts float16 to float around a node that has only a float kernel.  No rule writes a
+node whose body is imprecise (quirks.IMPRECISE_GROUP_NORM).
 """
 
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ NEWEST = 2**31 - 1
 FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
 
 Dtypes = Mapping[str, int]
-"""TensorProto.DataType by type variable of the op's schema ("T"), or by formal input or output of a fixed type."""
+"""TensorProto.DataType by type variable of the op's schema ("T"), or by name of an input or output of fixed type."""
 
 
 class Kernel(NamedTuple):
@@ -45,9 +45,9 @@ class Kernel(NamedTuple):
     """Names of dtypes ("float") that each type variable may have."""
 
     def takes(self, version: Schema, is_exact: bool) -> bool:
-        """Whether the kernel is for this version of its op, by its number and its type variables.
+        """Whether the kernel implements this version of its op, by version number and type variables.
 
-        is_exact: a kernel without a last version is only for its first, as in ONNX Runtime.
+        is_exact: a kernel without a last version implements only its first, as in ONNX Runtime.
         """
         since = version.since_version
         if not (self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last):
@@ -56,7 +56,7 @@ class Kernel(NamedTuple):
         return self.types.keys() <= version.types.keys() | formals | {ANY_FLOAT}
 
     def fits(self, types: Mapping[str, str]) -> bool:
-        """Whether the kernel takes these types; a type variable that is not given may be anything."""
+        """Whether the kernel accepts these types; a type variable that is not given may have any type."""
         for name, allowed in self.types.items():
             if name == ANY_FLOAT:
                 if not FLOATS.intersection(types.values()) <= allowed:
@@ -71,10 +71,9 @@ class KernelTable:
     """The kernels of one provider."""
 
     made_from: str
-    """The version of ONNX Runtime, or the document."""
+    """The version of ONNX Runtime, or the document, that the table comes from."""
     is_exact: bool
-    """Whether it lists each version of an op by itself (see `Kernel.takes`); a document lacks versions newer than
-    itself."""
+    """Whether it lists each version of an op separately (see `Kernel.takes`).  A document lacks newer versions."""
     kernels: Mapping[tuple[str, str], tuple[Kernel, ...]]
     """Kernels by (domain, op)."""
     bodies: Mapping[tuple[str, str], tuple[tuple[int, int, frozenset[str]], ...]] = field(default_factory=dict)
@@ -94,7 +93,7 @@ class KernelTable:
 
 
 class ProviderSupport:
-    """What one execution provider can run.  See `ProviderSupport.of`."""
+    """The nodes that one execution provider can run.  See `ProviderSupport.of`."""
 
     def __init__(self, name: str, table: KernelTable) -> None:
         known = provider(name) or Provider(name, name, dict, is_of_ort=True, runs_bodies=True)
@@ -106,7 +105,7 @@ class ProviderSupport:
     @classmethod
     @cache
     def of(cls, name: str) -> Self:
-        """The kernels of a provider by its short name: a target's table, or the list of the installed ONNX Runtime.
+        """The support of a provider, by its short name: from a target's table, or from the installed ONNX Runtime.
 
         Raises UsageError for an unknown provider.
         """
@@ -119,13 +118,13 @@ class ProviderSupport:
             table = _shipped(short)
         if table is None:
             names = ", ".join(one.name for one in beside(short))
-            raise UsageError(f"There is no execution provider {name!r}; choose one of {names}.")
+            raise UsageError(f"Unknown execution provider {name!r}. Choose one of {names}.")
         return cls(short, table)
 
     def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
         """Whether the provider can run a node; opset: the imported version of the op's domain.
 
-        Unknown ops and omitted dtypes do not count against it.
+        Unknown ops count as supported.  Dtypes that are not given are not checked.
         """
         key = (domain, op, opset, *dtypes.items())
         if key not in self._runs:
@@ -133,13 +132,13 @@ class ProviderSupport:
         return self._runs[key]
 
     def computes(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
-        """Whether it has a kernel in these dtypes, and does not cast to float32 and back."""
+        """Whether it computes the node in these dtypes, without a cast to float32 and back."""
         if self.name != CPU or "float16" not in _types(dtypes).values() or (domain, op) == ("", "Constant"):
             return self.runs(domain, op, opset, dtypes)
         return self._has_kernel(domain, op, opset, dtypes)
 
     def allows(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
-        """Whether a rule may write a node: the provider can run it, and not by an imprecise body."""
+        """Whether a rule may write a node: the provider can run it, without an imprecise function body."""
         if (domain, op) in IMPRECISE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
             return False
         return self.runs(domain, op, opset, dtypes)
@@ -147,9 +146,9 @@ class ProviderSupport:
     def missing_reason(
         self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
     ) -> str:
-        """What the provider lacks for a node that a rule would write, a clause with advice; empty for nothing.
+        """Why a rule may not write a node for this provider, as a clause with advice; empty if it may.
 
-        among: the providers that may be chosen instead, by default the others of its target.
+        among: providers to suggest instead, by default the others of its target.
         """
         asked = domain, op, opset, dtypes
         if self.allows(*asked):
@@ -159,10 +158,10 @@ class ProviderSupport:
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if named else ''}{' and '.join(named)}"
         known = self.others() if among is None else [one for one in among if one.name != self.name]
         others = [one.name for one in known if ProviderSupport(one.name, _shipped(one.name)).allows(*asked)]
-        hint = f"; choose --ep {' or '.join(others)}" if others else ""
+        hint = f" (--ep {' or '.join(others)} has one)" if others else ""
         narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
         if not others and narrow != dtypes and self.allows(domain, op, opset, narrow):
-            hint = f"; it has one in float32 ({in_floats()})"
+            hint = f", but it has one in float32 ({in_floats()})"
         at = "" if domain else f" at opset {opset}"
         return f"{self.full_title} has no kernel for {what}{at}{hint}"
 
@@ -171,7 +170,7 @@ class ProviderSupport:
         return [one for one in beside(self.name) if one.name != self.name]
 
     def next_supported_opset(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
-        """The next opset of the default domain at which the provider allows the op, None without one."""
+        """The next opset of the default domain at which the provider allows the op; None if there is none."""
         newest = schema(domain, op)
         if domain or newest is None:
             return None
@@ -205,8 +204,8 @@ class ProviderSupport:
     def _runs_body(self, version: Schema, types: Mapping[str, str], opset: int) -> bool:
         """Whether a provider other than the CPU's runs a function body, if no provider has a kernel for the node.
 
-        Without a measurement, the body is known to load on the CPU.  Its nodes are like Mul, so a provider that has Mul
-        has them.
+        If nothing was measured for this provider, it runs a body that loads on the CPU if it has a kernel of Mul in
+        these dtypes, because the nodes of bodies are similar.
         """
         kinds = FLOATS.intersection(types.values())
         if (version.domain, version.name) in self._table.measured and "double" not in kinds:
@@ -223,7 +222,7 @@ class ProviderSupport:
 
 
 def shipped_version() -> str:
-    """The version of ONNX Runtime that the table of the CPU provider was made from."""
+    """The version of ONNX Runtime that the table of the CPU provider comes from."""
     return _shipped(CPU).made_from
 
 
@@ -251,12 +250,12 @@ def _shipped(name: str) -> KernelTable:
     """The table of a target's provider."""
     found = provider(name)
     if found is None:
-        raise UsageError(f"No target has a provider {name!r}.")
+        raise UsageError(f"No target has a provider named {name!r}.")
     return parse_table(found.table())
 
 
 def _live(name: str) -> KernelTable | None:
-    """The kernels that the installed ONNX Runtime lists for a provider; None without any, or without a list."""
+    """The kernels that the installed ONNX Runtime lists for a provider; None if it lists none."""
     found = listed(name)
     if found is None:
         return None
@@ -269,7 +268,7 @@ def _live(name: str) -> KernelTable | None:
 
 
 def _has_body(version: Schema) -> bool:
-    """Whether ONNX defines an op as a function too."""
+    """Whether ONNX also defines an op as a function."""
     if version.domain or not defs.has(version.name):
         return False
     found: Any = defs.get_schema(version.name, version.since_version)  # onnx's stub lacks the second of these

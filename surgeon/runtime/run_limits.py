@@ -7,24 +7,25 @@ from typing import Any, Literal, TypeAlias
 from surgeon.errors import UsageError
 
 Inputs: TypeAlias = str | Path | Mapping[str, Any]
-"""A set of inputs: arrays by name, or a path that leads to some."""
+"""A set of inputs: arrays by name, or the path of a file or folder."""
 
 DEFAULT_TIMEOUT = 120.0
-LONGEST = 365 * 24 * 3600.0  # seconds that anybody may ask for: what systems count in takes no more than some decades
-"""Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""
+"""Default limit of processor time, in seconds, to load a whole model and for each run of it."""
+LONGEST = 365 * 24 * 3600.0
+"""The longest time that a user may give, in seconds: counters of operating systems overflow after some decades."""
 
 TENSORRT = "tensorrt"
 Runtime: TypeAlias = Literal["onnxruntime", "tensorrt"]
 RUNTIMES = ("onnxruntime", TENSORRT)
-"""What runs whole models, the usual one first."""
+"""Runtimes for whole models, the default first."""
 
 
 def require_run_time(seconds: float) -> None:
-    """Raise UsageError for a time in which nothing can run."""
+    """Raise UsageError unless the time is positive and at most `LONGEST`."""
     if not 0 < seconds <= LONGEST:
-        raise UsageError(f"A run cannot take {seconds:g} s; give it some seconds, as in --run-time 600.")
+        raise UsageError(f"Invalid run time of {seconds:g} s. Example: --run-time 600")
 
 
 def as_list(given: Inputs | Sequence[Inputs]) -> Sequence[Any]:
-    """The value as a list, also if it is one path or one set of arrays."""
+    """The value as a list, even if it is one path or one set of arrays."""
     return (given,) if isinstance(given, (str, Path, Mapping)) else given

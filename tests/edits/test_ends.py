@@ -242,7 +242,7 @@ def test_detections_of_the_plugin_are_padded(shape, scores, settings):
     edit = AppendEfficientNms("out", **settings)
     made, report = surgeon.edit(head_model(shape, scores), edit, check="model")
     assert report.outcome == "proved"
-    assert report.check.oracle == "ONNX Runtime and the formulas of plugins in numpy, the original under ONNX Runtime"
+    assert report.check.oracle == "ONNX Runtime and the numpy formulas of plugins, the original under ONNX Runtime"
     node = next(node for node in made.graph.node if node.op_type == "EfficientNMS_TRT")
     assert node.domain == "trt.plugins"
     shapes = [[dim.dim_value or "batch" for dim in value.type.tensor_type.shape.dim] for value in made.graph.output]

@@ -138,5 +138,5 @@ def test_inputs_of_ones_own_are_those_of_the_edited_model():
     _, report = surgeon.edit(model, Hold("k", "2"), options=surgeon.CheckOptions(inputs=[{"x": numbers}]))
     assert report.outcome == "proved"
     assert report.check.runs == 1
-    with pytest.raises(surgeon.UsageError, match=r"inputs\[0\] has an array 'k', which is no input of the model"):
+    with pytest.raises(surgeon.UsageError, match=r"Array 'k' in inputs\[0\] is not an input of the model"):
         surgeon.edit(model, Hold("k", "2"), options=surgeon.CheckOptions(inputs=[{"x": numbers, "k": np.array(3)}]))

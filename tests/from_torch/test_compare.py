@@ -253,7 +253,7 @@ def test_a_model_on_disk(tmp_path):
         ((X,), {}, "missing a required argument: 'y'"),
         (X, {}, "missing a required argument: 'y'"),
         ((X, Y), {"rtol": -1.0}, "at least 0"),
-        ((X, Y), {"custom_ops": ["none.so"]}, "There is no custom-op library"),
+        ((X, Y), {"custom_ops": ["none.so"]}, "Custom-op library not found"),
     ],
 )
 def test_bad_arguments(args, options, words):

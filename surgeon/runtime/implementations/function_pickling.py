@@ -1,7 +1,7 @@
 """Pickle functions for another process, with the names that they need, so that no script runs again.
 
-The user's code travels by value wherever it was written: a script, standard input, a notebook, a module.  Installed
-libraries, and modules that only they import, are imported by name in the other process.
+The user's code is pickled by value: from scripts, standard input, notebooks and modules.  The other process imports
+installed libraries, and modules that only they import, by name.
 """
 
 import functools
@@ -20,14 +20,14 @@ from typing import Any
 from surgeon.errors import UsageError
 from surgeon.script_imports import IMPORTED_FOLDERS
 
-_lock = threading.Lock()  # which modules go by value is state of cloudpickle's own
+_lock = threading.Lock()  # cloudpickle has a global list of modules to pickle by value
 _CACHED = type(functools.cache(len))
 
 
 class PickledFunction:
-    """A function that came from another process.  It is unpickled at the first call.
+    """A function that came from another process.  The first call unpickles it.
 
-    refusal: why it could not be pickled, one sentence, for the message to the user.
+    refusal: why it could not be pickled, one sentence.
     """
 
     def __init__(self, data: bytes, refusal: str = "") -> None:
@@ -47,9 +47,9 @@ class PickledFunction:
 
 
 def pickle_function(function: Callable[..., Any]) -> bytes:
-    """Return a function as bytes that `unpickle_function` takes in another process of this Python.
+    """Return a function as bytes, for `unpickle_function` in another process of this Python.
 
-    Raises UsageError with a clause on what cannot be pickled.
+    Raises UsageError if an object cannot be pickled.
     """
     if isinstance(function, PickledFunction):
         function.require()
@@ -64,18 +64,18 @@ def pickle_function(function: Callable[..., Any]) -> bytes:
 
 
 def unpickle_function(data: bytes) -> Callable[..., Any]:
-    """Return the function from `pickle_function`.  Raises whatever importing its modules raises."""
+    """Return the function from the bytes of `pickle_function`.  Errors of importing its modules propagate."""
     function: Callable[..., Any] = pickle.loads(data)
     return function
 
 
 def search_path() -> list[str]:
-    """The module search path of this process, as full paths, with the folders of files that it ran."""
+    """The module search path of this process as absolute paths, with the folders of files that it ran."""
     return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *IMPORTED_FOLDERS)))
 
 
 def is_user_module(module: ModuleType) -> bool:
-    """Whether a module is the user's own: neither Python's, nor installed, nor surgeon's."""
+    """Whether a module is the user's own: not Python's, not installed and not surgeon's."""
     file = getattr(module, "__file__", None)
     if file is None:
         return getattr(module, "__spec__", None) is None  # made by hand: nothing can import it by name
@@ -89,7 +89,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _module_of(function: Callable[..., Any]) -> ModuleType | None:
-    """The module in which a function was written; None if it no longer exists."""
+    """The module that defines a function; None if it no longer exists."""
     while isinstance(function, functools.partial):
         function = function.func
     return sys.modules.get(getattr(function, "__module__", None) or "")
@@ -97,7 +97,7 @@ def _module_of(function: Callable[..., Any]) -> ModuleType | None:
 
 @contextmanager
 def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
-    """Pickle the user's modules by value inside a `with`; yields those modules."""
+    """Pickle the user's modules by value inside a `with`; yields their names."""
     import cloudpickle  # not at the top: most runs have no implementation to send
 
     known = frozenset(("__main__", *cloudpickle.list_registry_pickle_by_value()))
@@ -112,7 +112,7 @@ def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
 
 
 def _pickler(buffer: io.BytesIO, names: frozenset[str]) -> pickle.Pickler:
-    """The pickler of cloudpickle, which must handle functions under functools.cache that have no importable name."""
+    """cloudpickle's pickler, extended for functions with functools.cache that have no importable name."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):

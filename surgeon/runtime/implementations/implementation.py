@@ -1,4 +1,4 @@
-"""Python implementations of operators, so that a rewrite to an operator without a runtime can be proved.
+"""Python implementations of operators, so that rewrites to operators without a runtime can be proved.
 
     # plugin_ops.py, given as `--custom-ops plugin_ops.py`
     import numpy as np
@@ -8,12 +8,12 @@
     def custom_op_one(x, y, *, alpha=1.0):
         return x + alpha * y
 
-The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a tuple of
-arrays.  An omitted input is None, or not passed at all if it is the last: give it a default.  A proof pickles the
-function with the names that it needs, and runs it in another process; the script that defines it does not run again.
+The function takes the node's inputs as numpy arrays and its attributes by keyword.  It returns one array, or a tuple of
+arrays.  An omitted input is None, or is not passed if it is the last, so give it a default.  A proof pickles the
+function with the names that it needs and runs it in another process.  The script that defines it does not run again.
 
-Registrations of the user's code (a script, a module, a notebook) count from then on.  Registrations of a file in
-`custom_ops`, and the traits that it declares, count only for the run that names it.
+Registrations of the user's code (a script, a module, a notebook) apply to all later runs.  Registrations and declared
+traits of a file in `custom_ops` apply only to the run with that option.
 """
 
 import importlib.util
@@ -48,11 +48,11 @@ class Implementation:
     file: Path | None
     """File that defines it; None for a notebook, a prompt or standard input."""
     runs_in_process: bool = False
-    """Whether it runs in this process: it belongs to a library, and may need what only this process has."""
+    """Whether it runs in this process, because it belongs to a library and may need objects of this process."""
     from_custom_ops: bool = False
-    """Whether the file is one of `custom_ops`, so that another process may run it to get the function."""
+    """Whether the file is one of `custom_ops`: another process may run it to get the function."""
     traits: DeclaredTraits | None = None
-    """What is declared of the operator; None for nothing."""
+    """Declared traits of the operator; None without any."""
 
     @property
     def name(self) -> str:
@@ -61,16 +61,16 @@ class Implementation:
 
     @property
     def where(self) -> str:
-        """Where it is written, as a phrase after its name; empty if that is not a file of the user."""
+        """Its file, as a phrase after its name; empty if the file is not the user's."""
         return f" in '{self.file}'" if self.file is not None and not self.runs_in_process else ""
 
     def require(self) -> None:
-        """Raise UsageError if this process can neither run it nor send it to another."""
+        """Raise UsageError if this process can neither run it nor send it to another process."""
         if self.runs_in_process and isinstance(self.function, PickledFunction):
             self.function.require()
 
     def pickled(self) -> bytes | None:
-        """The function as bytes for another process; None if that process has to run the file.
+        """The function as bytes for another process; None if that process must run the file.
 
         Raises UsageError for a function that cannot be pickled.
         """
@@ -82,15 +82,15 @@ class Implementation:
             if isinstance(self.function, PickledFunction):
                 raise
             raise UsageError(
-                f"The implementation of {self.name}{self.where} cannot be sent to the process that runs it ({error}): "
-                "let the function make inside what it cannot take along."
+                f"The implementation of {self.name}{self.where} cannot be sent to the process that runs it ({error}). "
+                "Create such objects inside the function."
             ) from error
 
 
 _Version = tuple[int, int]
 
 _registered: dict[tuple[str, str], Implementation] = {}
-_loaded: dict[Path, tuple[_Version, list[Implementation]]] = {}  # with each file's time and size as it was run
+_loaded: dict[Path, tuple[_Version, list[Implementation]]] = {}  # with each file's time and size when it ran
 _running: set[Path] = set()  # files that are being loaded
 
 
@@ -102,29 +102,29 @@ def implements(
     random: bool | None = None,
     like: str | None = None,
 ) -> Callable[[_Function], _Function]:
-    """Register the decorated function as the implementation of an operator, and declare traits of it.
+    """Register the decorated function as the implementation of an operator, and declare traits of the operator.
 
-    The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a
-    tuple of them.  A later registration of the same name replaces the earlier.
+    The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array or a
+    tuple of arrays.  A later registration of the same name replaces the earlier one.
 
-    Nothing follows from the operator's name.  Without declared traits, a proof gives its inputs any numbers, and
-    allows no error but the rounding of its dtype.
+    surgeon infers nothing from the operator's name.  Without declared traits, a proof uses arbitrary inputs and allows
+    only the rounding error of the dtype.
 
     Args:
         name: `domain::Op`.
         indices: positions of the inputs that hold indices.  They index the first axis of the first input that holds
-            neither indices nor counts; for another axis, see `like`.
+            neither indices nor counts.  For another axis, see `like`.
         counts: positions of the inputs that hold counts, steps or sizes.
-        random: whether it draws random numbers.
-        like: an operator that has the same inputs and attributes with the same meaning, as "GridSample" or
-            "com.microsoft::QuickGelu".  All traits of it count that the other arguments do not set.
+        random: whether the operator draws random numbers.
+        like: an operator that has the same inputs and attributes with the same meaning, for example "GridSample" or
+            "com.microsoft::QuickGelu".  Its traits apply unless the other arguments set them.
 
     Returns:
-        A decorator that returns the function as it is.
+        A decorator that returns the function unchanged.
 
     Raises:
-        UsageError: a name of another form, or one of ONNX's own domain; an input that the function does not have; an
-            unknown operator in `like`.
+        UsageError: a name that is not `domain::Op` or is in ONNX's own domain; an input that the function does not
+            have; an unknown operator in `like`.
 
     Examples:
         >>> import surgeon
@@ -146,15 +146,15 @@ def implements(
 
 
 def _file_of(function: Callable[..., Any]) -> Path | None:
-    """The file in which a function was written; None without one."""
+    """The file that defines a function; None without one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
 
 
 def register_trusted(name: str, function: Callable[..., Any], traits: DeclaredTraits | None = None) -> Implementation:
-    """Register a library's own function as the implementation of an operator; it runs in this process.
+    """Register a library's function as the implementation of an operator; it runs in this process.
 
-    Called as `implements` says.  Raises UsageError for a name of another form.
+    The function has the signature that `implements` describes.  Raises UsageError for an invalid name.
     """
     return _register(Implementation(*_divided(name), function, None, runs_in_process=True, traits=traits))
 
@@ -166,7 +166,7 @@ def _register(made: Implementation) -> Implementation:
 
 
 def unregister(name: str) -> None:
-    """Forget the implementation of an operator, if there is one.  Raises UsageError for a name of another form."""
+    """Forget the implementation of an operator, if there is one.  Raises UsageError for an invalid name."""
     _registered.pop(_divided(name), None)
     declare(name, None)
 
@@ -175,17 +175,17 @@ def _divided(name: str) -> tuple[str, str]:
     """The domain and the name of an operator that may have an implementation."""
     domain, colons, op = name.rpartition("::") if isinstance(name, str) else ("", "", "")
     if not colons or not op.isidentifier():
-        raise UsageError(f"{name!r} names no operator; write its domain and name, as in 'test.customop::CustomOpOne'.")
+        raise UsageError(f"Invalid operator {name!r}. Give domain and name, for example 'test.customop::CustomOpOne'.")
     if domain in ("", "ai.onnx"):
-        raise UsageError(f"{name!r} is in ONNX's own domain, whose operators need no implementation; leave it out.")
+        raise UsageError(f"{name!r} is in ONNX's own domain, so it needs no implementation. Remove it.")
     return domain, op
 
 
 def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str], Implementation]:
     """Return the implementations of one run, by domain and name of the operator.
 
-    Those are what the user's own code has registered, and before these what the Python files among `custom_ops`
-    register, a later file before an earlier one.  Raises UsageError as `load` does.
+    The Python files among `custom_ops` take precedence over registrations of the user's code, and a later file over an
+    earlier one.  Raises UsageError as `load` does.
     """
     found = dict(_registered)
     for path in custom_ops:
@@ -195,22 +195,22 @@ def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str],
 
 
 def is_python(path: Path | str) -> bool:
-    """Whether a file of custom operators holds Python implementations, and is not a shared library."""
+    """Whether a file of custom operators contains Python implementations and is not a shared library."""
     return Path(path).suffix == ".py"
 
 
 def require_file(path: Path | str) -> None:
     """Raise UsageError for a Python file that does not exist."""
     if not Path(path).is_file():
-        raise UsageError(f"There is no file '{path}' of implementations: check the path.")
+        raise UsageError(f"Implementation file not found: {path}")
 
 
 def load(path: Path | str) -> list[Implementation]:
     """Run a Python file and return the implementations that it registers.
 
-    They are only for the caller, and do not join those of the user's code.  A file runs once, and again after it was
-    edited; the running script does not run again.  It may import its neighbours.  Raises UsageError for a file that
-    does not exist, fails, registers nothing, or starts a run with itself.
+    They are not added to the registrations of the user's code.  A file runs once, and again after an edit.  The script
+    that this process runs does not run again.  A file may import modules of its folder.  Raises UsageError for a file
+    that does not exist, fails, registers nothing, or starts a run with itself.
     """
     require_file(path)
     file = Path(path).resolve()
@@ -218,7 +218,7 @@ def load(path: Path | str) -> list[Implementation]:
         return _required([one for one in _registered.values() if one.file == file], path)
     if file in _running:
         raise UsageError(
-            f"The file '{path}' of implementations gives itself to a run whenever it is run: put that run under "
+            f"Implementation file {path} starts a run that loads this file again. Put that run under "
             'if __name__ == "__main__".'
         )
     version = _version(file)
@@ -234,7 +234,7 @@ def load(path: Path | str) -> list[Implementation]:
 
 @contextmanager
 def traits_of_files(custom_ops: Sequence[Path | str]) -> Iterator[None]:
-    """Declare, in this context, the traits that the Python files among `custom_ops` declare.
+    """Apply the traits that the Python files among `custom_ops` declare, inside a `with`.
 
     Raises UsageError as `load` does.
     """
@@ -264,16 +264,16 @@ def _script() -> Path | None:
 def _required(found: list[Implementation], path: Path | str) -> list[Implementation]:
     """The registrations of a file; raises UsageError if there are none."""
     if not found:
-        raise UsageError(f"The file '{path}' registers nothing: decorate a function with @surgeon.implements(...).")
+        raise UsageError(f"{path} registers no implementation. Decorate a function with @surgeon.implements(...).")
     return found
 
 
 def _run(file: Path, path: Path | str) -> list[Implementation]:
-    """Run a file that was given as `path`, as a separate module."""
+    """Run a file as a separate module.  path: as the user gave it."""
     name = f"surgeon_implementations_{file.stem}_{abs(hash(file))}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UsageError(f"'{path}' is no Python file: give one whose name ends in .py.")
+        raise UsageError(f"{path} is not a Python file. Its name must end in .py.")
     before, declared, modules = dict(_registered), all_declared(), set(sys.modules)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -284,10 +284,10 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
         del sys.modules[name]
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         raise UsageError(
-            f"The file '{path}' of implementations cannot be run ({type(error).__name__}: {error}{line}): correct it."
+            f"Implementation file {path} raised an error: {type(error).__name__}: {error}{line}"
         ) from error
     finally:
-        # That the file is named here: a helper of it elsewhere may have registered the function.
+        # Set the file here, because a helper module of the file may have registered the function.
         found = [
             replace(one, file=file, from_custom_ops=True)
             for key, one in _registered.items()
@@ -296,7 +296,7 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
         _registered.clear()
         _registered.update(before)
         replace_declared(declared)
-        # A neighbour that registers has to run again for the next file, or for the user's own code, that imports it.
+        # A helper module that registers must run again for the next importer: another file, or the user's own code.
         for one in found:
             written_in = getattr(one.function, "__module__", None)
             if written_in and not one.runs_in_process and written_in not in (name, *modules):
@@ -307,22 +307,22 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
 def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
     """Return the registrations of this process and of `custom_ops`, for `import_registry` in a worker.
 
-    The worker need not run these files.  A function that cannot be pickled is an error only when it is called.  Raises
-    UsageError as `load` does.
+    The worker does not have to run these files.  A function that cannot be pickled raises an error only when it is
+    called.  Raises UsageError as `load` does.
     """
     given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
     files = [(file, _version(file), [*map(_sent, found)]) for file, found in given.items()]
     return pickle.dumps((search_path(), [*map(_sent, _registered.values())], files, all_declared()))
 
 
-_received: list[bytes] = []  # what this process was last sent
+_received: list[bytes] = []  # the last registry that this process received
 
 
 def import_registry(data: bytes) -> None:
-    """Replace the registrations of this process by those of the process that it works for.
+    """Replace the registrations of this process with those of its parent.
 
-    data: of `export_registry`.  Functions are unpickled when they are called.  Files run only if they were edited
-    since, or if their functions cannot be pickled.
+    data: from `export_registry`.  Functions are unpickled when they are called.  A file runs only if it was edited
+    since, or if its functions cannot be pickled.
     """
     if not data or _received == [data]:
         return
@@ -345,10 +345,10 @@ def local_only_ops(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str
 
 
 def _sent(one: Implementation) -> Implementation:
-    """The same for another process: with the function as bytes, or with the reason why that process cannot have it."""
-    data, refusal = None, f"The implementation of {one.name} is not sent: let '{one.file}' be run for it."
+    """The implementation for another process: with the function as bytes, or with the reason why there are none."""
+    data, refusal = None, f"The implementation of {one.name} cannot be pickled. Run {one.file} to get it."
     if one.runs_in_process:
-        refusal = f"What computes {one.name} runs in the process that named it alone: ask for it there."
+        refusal = f"The implementation of {one.name} runs only in the process that registered it."
     else:
         try:
             data = one.pickled()

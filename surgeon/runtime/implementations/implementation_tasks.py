@@ -1,7 +1,7 @@
-"""Tasks of a worker for Python implementations: it receives functions, and calls them.
+"""Tasks of a worker for Python implementations: receive functions, and call them.
 
-The functions arrive pickled.  No script of the user runs for them; a file of implementations runs only if its functions
-cannot be pickled.
+The functions arrive pickled.  No script of the user runs.  An implementation file runs only if its functions cannot be
+pickled.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from surgeon.runtime.implementations.implementation import Implementation, load
 from surgeon.runtime.processes.pipe_protocol import is_sendable_dtype
 from surgeon.runtime.processes.worker_main import ReportProgress
 
-# Attributes that name a plugin, and do not affect the computation.
+# Attributes that identify a plugin and do not affect the computation.
 _ADDRESS = ("plugin_version", "plugin_namespace")
 
 
@@ -29,7 +29,7 @@ class FunctionSet:
     """Functions that a worker serves."""
 
     functions: tuple[tuple[str, bytes | None, str], ...]
-    """By operator: the function pickled, or None and the file that defines it."""
+    """Operator, pickled function and file; None instead of the function if the file must run."""
     path: tuple[str, ...]
     """`sys.path` of the functions."""
     folder: str
@@ -43,17 +43,17 @@ class CallRequest:
     op: str
     """Operator, "acme::Gelu"."""
     inputs: Sequence[Any]
-    """Arrays, None where an input is omitted."""
+    """Arrays; None for an omitted input."""
     attributes: Mapping[str, Any]
     """Attributes by name."""
 
 
 _known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it is not available
-_files: dict[str, tuple[int, int] | None] = {}  # of the user's own modules that were imported, as they were then
+_files: dict[str, tuple[int, int] | None] = {}  # imported modules of the user, with the state of their files then
 
 
 def serve(served: FunctionSet, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Receive functions, unless they are here; `stale` says whether one of their files was edited since."""
+    """Receive functions, unless they are already here; `stale`: whether one of their files was edited since."""
     if _known:
         return {"stale": any(_state(file) != then for file, then in _files.items())}, []
     sys.path[:] = dict.fromkeys((*served.path, *sys.path))
@@ -62,7 +62,7 @@ def serve(served: FunctionSet, _: ReportProgress) -> tuple[dict[str, Any], list[
             _known[name] = _of_file(name, file) if data is None else unpickle_function(data)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - importing a user's module may raise anything
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            problem = f"cannot be unpacked in the process that runs it ({text}): let it import what it needs itself"
+            problem = f"cannot be unpickled in the process that runs it ({text}). Import modules inside the function"
             _known[name] = problem
     _note_files()
     return {"stale": False}, []
@@ -89,7 +89,7 @@ def _note_files() -> None:
 
 
 def _state(file: str) -> tuple[int, int] | None:
-    """Time (ns) and size (bytes) of a file, None if it is gone."""
+    """Time (ns) and size (bytes) of a file; None if it no longer exists."""
     if not os.path.exists(file):
         return None
     found = os.stat(file)
@@ -99,15 +99,15 @@ def _state(file: str) -> tuple[int, int] | None:
 def _of_file(name: str, file: str) -> Callable[..., Any]:
     found = [one.function for one in load(file) if one.name == name]
     if not found:
-        raise UsageError(f"'{file}' registers it only when it is run by another")
+        raise UsageError(f"{file} does not register it when surgeon loads the file")
     return found[0]
 
 
 def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
-    """Run an implementation in this process, and return its arrays.  Raises SessionError as a worker would."""
+    """Run an implementation in this process and return its arrays.  Raises SessionError as a worker does."""
     header, arrays = _result(one.function, inputs, attributes)
     if "error" in header:
-        # It loads onnx, which a process that serves has no need of.
+        # Not at the top: it loads onnx, which a worker does not need.
         from surgeon.runtime.sessions.ort_session import SessionError
 
         raise SessionError(f"The implementation of {one.name}{one.where} {header['error']}.")
@@ -117,7 +117,7 @@ def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str
 def _result(
     function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Call a function; return the header of the answer, and the arrays."""
+    """Call a function; return the header of the result, and its arrays."""
     settings = _wanted(function, attributes)
     try:
         with np.errstate(all="ignore"):
@@ -127,18 +127,18 @@ def _result(
         lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]  # not numpy's
         where = f" at line {lines[-1]}" if lines else ""
         text = " ".join(str(error).split())
-        return {"error": f"raised {type(error).__name__}{where} ({text}): correct it"}, []
+        return {"error": f"raised {type(error).__name__}{where} ({text})"}, []
     results = result if isinstance(result, tuple | list) else (result,)
     for one in results:
         number = isinstance(one, np.ndarray | np.generic)
         if not number or not is_sendable_dtype(one.dtype):
             kind = f"an array of {one.dtype.name}" if number else f"a value of type {type(one).__name__}"
-            return {"error": f"returned {kind}: let it return a numpy array of numbers, or a tuple of them"}, []
+            return {"error": f"returned {kind}. It must return a numpy array of numbers, or a tuple of them"}, []
     return {}, [np.asarray(one) for one in results]
 
 
 def _wanted(function: Callable[..., Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's attributes without the address of a plugin, unless the function has parameters for it."""
+    """A node's attributes without those that identify a plugin, unless the function has parameters for them."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # some C functions have no signature

@@ -1,6 +1,7 @@
 """The caller's side of the worker that runs Python implementations.
 
-The worker gets the pickled functions first; each call names one and brings its inputs.  Its answers are not unpickled.
+The worker first receives the pickled functions.  Each call sends the name of one and its inputs.  Results are not
+unpickled.
 """
 
 import os
@@ -26,15 +27,15 @@ from surgeon.runtime.processes.worker import (
 from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError
 
 CALL_TIMEOUT = 60.0
-"""Seconds that one call may take where nothing else is said, and that the start of the process may."""
+"""Default limit of one call in seconds, and limit for the start of the process."""
 _MODULE = "surgeon.runtime.implementations.implementation_tasks"
 
 
 class ImplementationWorker:
-    """A process that runs implementations.  It starts with the first call, and again after a call that ended it.
+    """A process that runs implementations.  It starts at the first call, and again after a call that ended it.
 
-    `limit` is in seconds, per call.  After closing, the process waits for the next user of the same functions, and ends
-    with this one.  Raises UsageError for an implementation that cannot be pickled.
+    limit: seconds for each call.  After `close`, the process waits for the next user of the same functions; it ends
+    with this process.  Raises UsageError for an implementation that cannot be pickled.
     """
 
     def __init__(self, implementations: Sequence[Implementation], limit: float | None = None) -> None:
@@ -46,17 +47,17 @@ class ImplementationWorker:
         self._child: Worker | None = None
 
     def call(self, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
-        """Run one implementation, `op` being `domain::Op`, and return its arrays.
+        """Run the implementation of `op` ("domain::Op") and return its arrays.
 
-        Raises SessionError with one sentence that names the operator and its file, if the function raises, ends its
-        process, returns no arrays, or takes too long (the last with `is_unsupported`: it says nothing about the model).
-        Raises UsageError if it cannot be unpickled.
+        Raises SessionError, with the operator and its file, if the function raises, ends its process, returns no arrays
+        or takes too long.  The last sets `is_unsupported`, because it says nothing about the model.  Raises UsageError
+        if the function cannot be unpickled.
         """
         try:
             given = [None if value is None else _numbers(value) for value in inputs]
             settings = {name: _numbers(one) if isinstance(one, np.ndarray) else one for name, one in attributes.items()}
         except (TypeError, ValueError) as error:
-            raise self._failure(op, f"cannot be handed its inputs ({error}): give it tensors of numbers") from error
+            raise self._failure(op, f"cannot receive its inputs ({error}). They must be tensors of numbers") from error
         if self._child is None:
             self._child = self._started(op)
         answer = self._asked(self._child, op, "call", argument=CallRequest(op, given, settings), limit=self._limit)
@@ -67,7 +68,7 @@ class ImplementationWorker:
         return answer.arrays
 
     def _started(self, op: str) -> Worker:
-        """A process that has the functions in their present state."""
+        """A process that has the current functions."""
         while True:
             child = acquire_worker(self._served)
             if not self._asked(child, op, "serve", argument=self._served, limit=CALL_TIMEOUT).value["stale"]:
@@ -84,7 +85,7 @@ class ImplementationWorker:
         if found.cause == "memory":
             raise SessionError(OUT_OF_MEMORY, is_unsupported=True)
         if found.cause == "clock":
-            raise self._failure(op, f"has not answered within {limit:g} s: make it faster", is_unsupported=True)
+            raise self._failure(op, f"did not return within {limit:g} s. Make it faster", is_unsupported=True)
         raise self._failure(op, _ending(found))
 
     def close(self) -> None:
@@ -100,16 +101,16 @@ class ImplementationWorker:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """A contiguous array.  Raises TypeError for an array of anything but numbers."""
+    """A contiguous array.  Raises TypeError unless it contains numbers."""
     array = np.asarray(value, order="C")
     if not is_sendable_dtype(array.dtype):
-        raise TypeError(f"no tensor of {array.dtype.name}")
+        raise TypeError(f"unsupported dtype {array.dtype.name}")
     return array
 
 
 def _ending(failure: TaskFailure) -> str:
     """How a process ended unexpectedly, as a phrase."""
     if failure.cause == "crash":
-        return f"crashed ({failure.detail}): correct it"
+        return f"crashed ({failure.detail})"
     how = f" ({failure.detail})" if failure.detail else ""
-    return f"ended its process{how}: let it return its result"
+    return f"ended its process{how} instead of returning a result"

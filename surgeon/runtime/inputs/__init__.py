@@ -1,4 +1,4 @@
-"""Inputs for models: generated ones that the ops accept, and those of the user."""
+"""Inputs for models: generated inputs that the ops accept, and the user's own."""
 
 __all__ = [
     "consistent_sizes",

@@ -1,7 +1,7 @@
-"""Consistent sizes of a whole model's dynamic dims, for a model that does not run at the usual ones.
+"""Consistent sizes of a whole model's dynamic dims, for a model that does not run at the usual sizes.
 
-An exported decoder with a past is an example: each cache has its own dynamic dims, and so has the mask.  Yet all caches
-have one length, the mask covers that length and the new rows, and both together index a table of limited size.
+Example: in an exported decoder with a past, each cache and the mask have their own dynamic dims.  But all caches must
+have the same length, the mask covers that length and the new rows, and the sum indexes a table of limited size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ def candidate_sizes(model: Model | Path | ModelProto, plan: InputGenerator, dims
 def initial_sizes(
     model: Model | Path | ModelProto, plan: InputGenerator, dims: _Sizes, is_refused: Callable[[], bool]
 ) -> Iterator[dict[str, int]]:
-    """The usual sets of sizes, with consistent ones after the first of them.
+    """The usual sets of sizes, with consistent ones after the first.
 
-    is_refused: whether the model did not run at the first set; only then consistent sizes are computed.
+    is_refused: whether the model failed at the first set; only then are consistent sizes computed.
     """
     usual, *others = plan.size_sets(dims)
     yield usual
@@ -70,7 +70,7 @@ class ConsistentSizes:
         return {key: parse_size(key) for key in free}, fitting
 
     def of(self, sets: Sequence[_Sizes]) -> list[dict[str, int]]:
-        """Consistent versions of sets of sizes, without sets that are consistent already or have none."""
+        """Consistent versions of sets of sizes; none for a set that is consistent already or cannot become so."""
         if self._read is None:
             return []
         keys, fitting = self._read
@@ -90,7 +90,7 @@ class ConsistentSizes:
 
 
 def _constraints(shapes: ShapeInference) -> Iterator[SizeConstraint]:
-    """The size constraints of all nodes, in bodies and in called functions too."""
+    """The size constraints of all nodes, also in bodies and in called functions."""
     for scope in shapes.origin.index.scopes:
         if scope.function is None:
             yield from _of_scope(shapes, scope, _DEEPEST)
@@ -106,7 +106,7 @@ def _of_scope(shapes: ShapeInference, scope: Scope, depth: int) -> Iterator[Size
 
 
 def _with(chosen: _Sizes, every: Iterator[SizeConstraint]) -> Iterator[SizeConstraint]:
-    """The constraints with some sizes replaced by numbers."""
+    """The constraints with the chosen sizes as numbers."""
     for constraint in dict.fromkeys(every):
         one, other = substitute(constraint.one, chosen), substitute(constraint.other, chosen)
         yield SizeConstraint(one, other, constraint.at_least, constraint.is_soft)

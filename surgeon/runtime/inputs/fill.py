@@ -1,4 +1,4 @@
-"""A fill: one way of filling one input, with a name and the public kinds of inputs that it belongs to."""
+"""A fill: one way to fill one input, with a name and the public kinds of inputs that it belongs to."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ DECLARABLE = (
     *("zeros", "denormals", "extreme", "non_finite", "constant_rows", "offset", "small", "magnitudes"),
     *("holes", "hidden_rows", "backwards", "wide", "large"),
 )
-"""Kinds of inputs of which a rule may say that it differs there (`differs=`)."""
+"""Kinds of inputs for which a rule may declare that its result differs (`differs=`)."""
 
 
 class Blank(NamedTuple):
@@ -21,15 +21,15 @@ class Blank(NamedTuple):
     spec: InputSpec
     """The input."""
     shape: Shape
-    """Shape of the array: of the input, or of those of its rows that hold this fill, rows first."""
+    """Shape of the array: of the input, or of the rows that hold this fill, rows first."""
     sizes: Mapping[str, int]
-    """Sizes by the names of the model's dims: the rows of a table, the length of a sequence."""
+    """Sizes by the names of the model's dims, for example the length of a sequence."""
     random: np.random.Generator
     """Seeded by the options' seed, the strategy and the input."""
 
     @property
     def narrow(self) -> np.dtype:
-        """The dtype whose range the numbers keep to: float16 where the model computes in it."""
+        """The dtype whose range limits the numbers: float16 if the model computes in it."""
         dtype = self.spec.dtype
         return np.dtype(np.float16) if self.spec.half and dtype.itemsize > 2 else dtype
 
@@ -38,17 +38,17 @@ class Fill(NamedTuple):
     """How one input is filled."""
 
     name: str
-    """In words, for messages."""
+    """Name for messages."""
     make: Callable[[Blank], np.ndarray]
-    """Returns an array of the blank's shape; it is rounded to the input's dtype."""
+    """Returns an array of the blank's shape, which is then rounded to the input's dtype."""
     kinds: tuple[str, ...] = ()
-    """The public kinds of inputs (`differs=`) that it belongs to: a rule that differs for one is not tried on it."""
+    """The public kinds of inputs (`differs=`) that it belongs to; a rule that differs for one does not run on it."""
     may_overflow: bool = False
-    """Whether the numbers are finite and so large that results may overflow."""
+    """Whether the numbers are finite but so large that results may overflow."""
     may_not_fit: bool = False
-    """Whether sizes that depend on the values may contradict the shapes that the source states."""
+    """Whether sizes that depend on the values may contradict the shapes in the source."""
     decides: bool = False
-    """Whether results jump exactly at the numbers, so that the noise of rounding has to be measured near them."""
+    """Whether results jump exactly at the numbers, so that rounding noise must be measured near them."""
 
 
 Fills: TypeAlias = Mapping[str, Fill]

@@ -1,4 +1,4 @@
-"""Fills of float inputs that only arithmetic reads: special numbers, magnitudes, statistics of rows."""
+"""Fills for float inputs that only arithmetic reads: special numbers, magnitudes, row statistics."""
 
 import math
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from surgeon.runtime.inputs import edge_values as edges
 from surgeon.runtime.inputs.fill import Blank, Fill
 
 NAN, INF = float("nan"), float("inf")
-# Every operand of IEEE's table that gives what no other gives.
+# The operands that IEEE 754 treats differently from each other.
 SPECIAL = (0.0, -0.0, 1.0, -1.0, INF, -INF, NAN)
 GRID = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
-"""Numbers so few that equal ones meet, and so simple that sums and products of them are exact."""
+"""So few numbers that equal ones meet, and so simple that their sums and products are exact."""
 RANKS_OF_ROWS = (2, 3)
-"""Ranks of inputs whose rows are vectors, not parts of pictures."""
+"""Ranks of inputs whose rows are vectors, not parts of images."""
 THIRD = 1 / 3
-"""Part of the exponents from which products of three factors overflow in no order."""
+"""Share of the exponents with which products of three factors never overflow, in any order."""
 _WIDE = ((-10.0, 6.0), (8.0, 13.0))
-"""Binary exponents: of activations that networks hold, past the 6 at which some are cut off; of outliers."""
+"""Binary exponents of usual activations (some ops clip at 6), and of outliers."""
 _WIDE_HALF = ((-10.0, 4.0), (5.0, 6.5))
-"""The same for float16: a sum of squares must not overflow, for a fused operator sums in float32 and does not."""
-_ZEROS = 1 / 16  # part of activations that are exactly zero, as behind a Relu or a padding
-_SMALL_ROWS = (0.0, 1e-4, 1.0)  # factors on rows in turn: squares of small ones are below the epsilons of norms
-_SMALL_ROWS_HALF = (0.0, 2.0**-8, 1.0)  # where those squares would be subnormal
+"""The same for float16.  A sum of squares must not overflow, because a fused operator sums in float32."""
+_ZEROS = 1 / 16  # share of activations that are exactly zero, as after a Relu or a padding
+_SMALL_ROWS = (0.0, 1e-4, 1.0)  # factors of rows in turn: squares of small rows are below the epsilons of norms
+_SMALL_ROWS_HALF = (0.0, 2.0**-8, 1.0)  # for dtypes in which those squares would be subnormal
 
 
 def _constant(number: float) -> Callable[[Blank], np.ndarray]:
@@ -32,7 +32,7 @@ def _constant(number: float) -> Callable[[Blank], np.ndarray]:
 
 
 def _lone(number: float) -> Callable[[Blank], np.ndarray]:
-    """Usual numbers with one such number in each row."""
+    """Usual numbers with this number once in each row."""
 
     def make(blank: Blank) -> np.ndarray:
         made = np.array(edges.standard_normal(blank.random, blank.shape), np.float64)
@@ -58,10 +58,10 @@ def _wide(blank: Blank, *, has_outliers: bool) -> np.ndarray:
 
 
 def special_pairs(place: int, first: int = 0) -> Fill:
-    """Special numbers, so that any two of seven inputs hold every pair of them within 49 elements.
+    """Special numbers, arranged so that any two of seven inputs contain every pair within 49 elements.
 
-    The number of special numbers is prime: with element k = 7·b + a, an input at place p holds the (a + p·b)th of them,
-    and two inputs with other p hold two that determine a and b.  first: the first k.
+    There are 7 special numbers, a prime.  Element k = 7·b + a of the input at position p is number (a + p·b) mod 7.
+    For two inputs with different p, the two numbers determine a and b.  first: the first k.
     """
 
     def make(blank: Blank) -> np.ndarray:
@@ -73,7 +73,7 @@ def special_pairs(place: int, first: int = 0) -> Fill:
 
 
 def at_middle(number: float) -> Fill:
-    """Usual numbers with one such number in the middle of each row, in all inputs at the same place."""
+    """Usual numbers with this number in the middle of each row, at the same index in all inputs."""
 
     def make(blank: Blank) -> np.ndarray:
         made = np.array(edges.standard_normal(blank.random, blank.shape), np.float64)
@@ -103,13 +103,13 @@ NON_FINITE_ROWS = Fill(
     lambda blank: edges.non_finite_among_usual(blank.shape, blank.random, (-INF, NAN, INF), apart="rows"),
     ("non_finite",),
 )
-"""Each row has only one of them: NaN would hide the effect of a row of minus infinity on a softmax."""
+"""Each row has only one of these numbers: NaN would hide the effect of a row of -infinity on a softmax."""
 NON_FINITE_SLICES = Fill(
     "non finite",
     lambda blank: edges.non_finite_among_usual(blank.shape, blank.random, (NAN, INF, -INF), apart="slices"),
     ("non_finite",),
 )
-"""Each slice along the first axis has only one, because infinity of both signs adds up to NaN."""
+"""Each slice along the first axis has only one, because infinities of both signs add up to NaN."""
 ALL_NAN = Fill("all NaN", _constant(NAN), ("non_finite",))
 ALL_INF = Fill("all infinite", _constant(INF), ("non_finite",))
 ALL_MINUS_INF = Fill("all minus infinite", _constant(-INF), ("non_finite",))
@@ -155,7 +155,7 @@ ZEROS_AND_ONES = Fill("zeros and ones", lambda blank: edges.zeros_and_ones(blank
 
 
 def offset(sign: int, *, is_small: bool) -> Fill:
-    """Usual numbers about a mean far from zero; is_small: as far as float16 allows."""
+    """Usual numbers around a mean far from zero; is_small: as far as float16 allows."""
 
     def make(blank: Blank) -> np.ndarray:
         dtype = np.dtype(np.float16) if is_small and blank.narrow.itemsize > 2 else blank.narrow
@@ -165,7 +165,7 @@ def offset(sign: int, *, is_small: bool) -> Fill:
 
 
 def ordered(first: int) -> Fill:
-    """Rows of one form each: rising, falling, parts of one, one of zeros, ones, pairs of equals."""
+    """Rows of one form each: rising, falling, shares that sum to one, one-hot, ones, equal pairs."""
     return Fill(
         "ordered",
         lambda blank: edges.ordered_rows(blank.narrow, blank.shape, first, blank.random),
@@ -174,7 +174,7 @@ def ordered(first: int) -> Fill:
 
 
 def magnitudes(part: float, flip: int) -> Fill:
-    """A number for each power of two; part: of the exponents, those nearest to zero."""
+    """Numbers of all powers of two; part: the share of exponents to use, those nearest to zero."""
     return Fill(
         "magnitudes",
         lambda blank: edges.all_magnitudes(blank.narrow, blank.shape, blank.random, flip=flip, part=part),
@@ -184,7 +184,7 @@ def magnitudes(part: float, flip: int) -> Fill:
 
 
 def row_magnitudes(part: float, *, many: bool = False) -> Fill:
-    """Usual numbers, those of each row times their own power of two; many: one for all rows of a batch."""
+    """Usual numbers, each row times its own power of two; many: one power for all rows of a batch."""
     return Fill(
         "row magnitudes",
         lambda blank: edges.row_magnitudes(blank.narrow, blank.shape, blank.random, many=many, part=part),
@@ -199,7 +199,7 @@ def mirrored(fill: Fill) -> Fill:
 
 
 def positive(fill: Fill) -> Fill:
-    """The magnitudes of a fill, with ones in place of zeros: for models that take logarithms and quotients."""
+    """The magnitudes of a fill, with ones instead of zeros, for models with logarithms and quotients."""
 
     def make(blank: Blank) -> np.ndarray:
         made = np.abs(fill.make(blank))
@@ -215,7 +215,7 @@ def _small_rows(blank: Blank) -> np.ndarray:
 
 
 SMALL_ROWS = Fill("rows of zeros and small rows", _small_rows, may_overflow=True)
-"""Padding is rows of zeros, and the epsilon that a norm adds to squares shows only on small rows."""
+"""Padding consists of rows of zeros.  The epsilon of a norm is visible only on small rows."""
 
 
 def scaled(factor: float) -> Fill:

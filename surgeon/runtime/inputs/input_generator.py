@@ -37,13 +37,13 @@ __all__ = ["InputGenerator", "InputsUnknown", "generate_inputs"]
 
 
 class InputGenerator:
-    """The inputs of a model, analysed once; `generate` then makes as many sets of arrays as needed.
+    """The inputs of a model, analysed once; `generate` then returns sets of arrays.
 
-    `names` says whether hints at a role count: a name (attention_mask, position_ids), or the subtraction of a float
-    mask from one.  People name the inputs of a model, but an inner tensor has its producer's name, and there 1 - x is
-    only arithmetic.  bare: inputs of which only the shape is read; they get no values.  assumed: assumptions by
-    input, by default those that the model carries.  Raises InputsUnknown for an input that is not a
-    tensor, has no rank, or has a dtype that numpy cannot hold.
+    names: whether hints at a role count: a name (attention_mask, position_ids), or the subtraction of a float mask from
+    one.  This is right for whole models.  An inner tensor has its producer's name, and 1 - x is only arithmetic.  bare:
+    inputs of which only the shape is read; they get no values.  assumed: assumptions by input, by default those that
+    the model carries.  Raises InputsUnknown for an input that is not a tensor, or whose rank or dtype is unknown or
+    unsupported.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class InputGenerator:
         self._bare = [want for want in wants if want.name in bare]
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
-        self.edged = frozenset(want.name for want in wants if want.takes_edge_values)  # floats of arithmetic only
+        self.edged = frozenset(want.name for want in wants if want.takes_edge_values)  # floats only for arithmetic
 
     def speak(self, words: Collection[str]) -> None:
         """Add strings that string inputs may hold."""
@@ -100,17 +100,17 @@ class InputGenerator:
     def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return the sets of sizes to try first; one empty set if no dim is dynamic.
 
-        Raises UsageError when `dims` names a dim that no input has.
+        Raises UsageError if `dims` contains a dim that no input has.
         """
         check_dim_names(self.free, dims)
         return size_sets(self.free, dims)
 
     def long_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
-        """Return sets in which sequences are long, the longest first."""
+        """Return sets with long sequences, the longest first."""
         return long_sets(self.free, dims)
 
     def has_room(self, sizes: Mapping[str, int]) -> bool:
-        """Whether tables of positions have a row for each position of a sequence; else some positions repeat."""
+        """Whether position tables have a row for each position of a sequence; otherwise some positions repeat."""
         for want in self.wants:
             tables = [limit.table for limit in want.role.limits if isinstance(limit.table, int)]
             if want.named == "position" and tables and want.dims and want.shape(sizes)[-1] > min(tables):
@@ -118,7 +118,7 @@ class InputGenerator:
         return True
 
     def fallback_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
-        """Return further sets, for a model that refuses all of `size_sets`."""
+        """Return further sets, for a model that rejects all of `size_sets`."""
         return fallback_sets(self.free, dims)
 
     def generate(
@@ -130,21 +130,21 @@ class InputGenerator:
         *,
         drawn_by: Sequence[int] = (),
     ) -> dict[str, np.ndarray]:
-        """Return one array per input, by its fill or as usual; equal arguments give equal arrays.
+        """Return one array per input, from its fill or the usual one.  Equal arguments give equal arrays.
 
-        drawn_by: further numbers to draw by.  Raises InputsUnknown for an array that is too large.
+        drawn_by: further numbers for the random seed.  Raises InputsUnknown for an array that is too large.
         """
         made: dict[str, np.ndarray] = {}
         for want in self.wants:
             shape = want.shape(sizes)
             if math.prod(shape) >= _MAX_ELEMENTS:
-                raise InputsUnknown(f"input '{want.name}' of shape {list(shape)} is too large to make")
+                raise InputsUnknown(f"input '{want.name}' of shape {list(shape)} is too large to generate")
             random = np.random.default_rng([seed, zlib.crc32(want.name.encode()), *drawn_by])
             made[want.name] = want.obeying(fill_array(fills.get(want.name, usual), Blank(want, shape, sizes, random)))
         return made | self.shape_only(sizes)
 
     def obeying(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Inputs with other elements in place of those that violate an assumption."""
+        """The inputs, with elements that violate an assumption replaced."""
         return {**feeds, **{want.name: want.obeying(feeds[want.name]) for want in self.wants if want.name in feeds}}
 
     def shape_only(self, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
@@ -155,16 +155,16 @@ class InputGenerator:
 
 
 def _with_words(want: InputSpec, words: Collection[str]) -> InputSpec:
-    """An input with these strings among those that it may hold, unless its vocabulary is fixed or it holds none."""
+    """The input with these strings in its vocabulary, unless the vocabulary is fixed or it holds no strings."""
     is_open = want.kind == "words" and "closed" not in want.role.flags
     return replace(want, role=want.role.with_words(words)) if is_open else want
 
 
 def generate_inputs(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Make random inputs for a model: one array per graph input that is not an initializer.
+    """Generate random inputs for a model: one array per graph input that is not an initializer.
 
-    `skeleton` may lack large payloads.  `dims` gives sizes of dynamic dims by name; others get a usual size (batch 2,
-    sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names a dim that no input has.
+    skeleton: may lack large payloads.  dims: sizes of dynamic dims by name; others get a usual size (batch 2, sequence
+    5, images 32, else 3).  Raises InputsUnknown, and UsageError if `dims` contains a dim that no input has.
     """
     plan = InputGenerator(skeleton)
     return plan.generate(seed, plan.size_sets(dims)[0])
@@ -179,12 +179,12 @@ def _require_tensor(entry: ValueInfoProto) -> None:
             "map_type": "a map",
             "optional_type": "an optional",
             "sparse_tensor_type": "a sparse tensor",
-        }.get(kind or "", "of no known type")
-        raise InputsUnknown(f"input '{entry.name}' is {what}, for which no values can be made")
+        }.get(kind or "", "of unknown type")
+        raise InputsUnknown(f"input '{entry.name}' is {what}, and surgeon generates only tensors")
     if not entry.type.tensor_type.HasField("shape"):
-        raise InputsUnknown(f"input '{entry.name}' has no known rank")
+        raise InputsUnknown(f"the rank of input '{entry.name}' is unknown")
     if entry.type.tensor_type.elem_type == TensorProto.UNDEFINED:
-        raise InputsUnknown(f"input '{entry.name}' has no known dtype")
+        raise InputsUnknown(f"the dtype of input '{entry.name}' is unknown")
 
 
 def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
@@ -192,11 +192,11 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
     try:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type))
     except KeyError as error:
-        raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
+        raise InputsUnknown(f"input '{entry.name}' has an unsupported dtype") from error
 
 
 def _kind(role: InputRole, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
-    """Which of the usual values of `role_fills` an input gets."""
+    """The kind of an input, by which `role_fills` chooses its usual values."""
     flags, rank = role.flags, len(dims)
     mask = "mask" in flags or named == "mask"
     if dtype.kind in "OUS":

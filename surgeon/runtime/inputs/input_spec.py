@@ -1,4 +1,4 @@
-"""The inputs that a model needs, one by one, and which values each of them may get."""
+"""The inputs that a model needs, and the values that each of them may get."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FLOATS = frozenset(
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
     )
 )  # dtypes that round, by name
-MAX_CONDITIONS = 4  # that take all combinations of their values; further ones take any
+MAX_CONDITIONS = 4  # conditions that get all combinations of values; further ones get any values
 
 
 class InputsUnknown(SurgeonError):
-    """No inputs can be made for a model; `reason` says why in one sentence."""
+    """Inputs cannot be generated for a model; `reason` is one clause."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -47,34 +47,34 @@ class InputSpec:
     named: str | None
     """Role that its name suggests; None if names are not read."""
     kind: str
-    """Which values it takes: "plain", "compared", "mask", "indices" and so on."""
+    """The kind of its values: "plain", "compared", "mask", "indices" and so on."""
     is_unconstrained: bool
-    """Whether no index and no size depends on its values."""
+    """Whether no index or size depends on its values."""
     half: bool
     """Whether the model has float16 tensors."""
     keeps_role: bool = True
-    """Whether values outside of its role are excluded: it belongs to a whole model, or memory depends on its values."""
+    """Whether values must fit its role, because it is an input of a whole model or memory depends on its values."""
     assumption: Assumption | None = None
     """The assumption that its values obey."""
 
     @property
     def signed(self) -> bool:
-        """Whether integers are made of both signs."""
+        """Whether generated integers have both signs."""
         return self.is_unconstrained and self.kind in ("plain", "compared") and _is_signed(self.dtype)
 
     @property
     def takes_wide_values(self) -> bool:
-        """Whether wide-ranging values differ from the usual ones."""
+        """Whether it can get wide-ranging values, beyond the usual ones."""
         return self.is_unconstrained and self.kind in ("plain", "compared") and self.named is None
 
     @property
     def takes_edge_values(self) -> bool:
-        """Whether edge values of its dtype differ from the usual ones: a real float that only arithmetic reads."""
+        """Whether it can get edge values of its dtype: it is a real float that only arithmetic reads."""
         return self.is_unconstrained and self.kind == "plain" and _is_real_float(self.dtype)
 
     @property
     def takes_large_integers(self) -> bool:
-        """Whether it takes integers far from zero, which a cast to fewer bits would change."""
+        """Whether it can get integers far from zero, which a cast to fewer bits would change."""
         return (self.takes_wide_values or self.is_compared_length) and self.dtype.kind in "iu"
 
     @property
@@ -94,7 +94,7 @@ class InputSpec:
 
     @property
     def may_ignore_role(self) -> bool:
-        """Whether a proof may give it values outside of its role."""
+        """Whether a proof may give it values that do not fit its role."""
         has_role = self.kind in ("lengths", "counts", "mask")  # an index has only the rows of its table
         is_bound = has_role or (not self.is_unconstrained and self.kind in ("plain", "compared"))
         is_number = self.dtype.kind in "iu" or _is_real_float(self.dtype)
@@ -102,7 +102,7 @@ class InputSpec:
 
     @property
     def fractional(self) -> bool:
-        """Whether it is a float that is read as an integer or boolean, or from which one is computed."""
+        """Whether it is a float that the graph reads as an integer or boolean, or converts to one."""
         is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
         is_float = _is_real_float(self.dtype)
         is_computed = self.kind == "plain" and not self.is_unconstrained and not self.keeps_role
@@ -110,15 +110,15 @@ class InputSpec:
 
     @property
     def is_index(self) -> bool:
-        """Whether it holds indices, some of which may count from the end."""
+        """Whether it holds indices that may count from the end."""
         return self.kind == "indices" and _is_signed(self.dtype) and not self.is_position
 
     def obeying(self, array: np.ndarray) -> np.ndarray:
-        """The array with other elements in place of those that violate the assumption."""
+        """The array, with elements that violate the assumption replaced."""
         return array if self.assumption is None else self.assumption.obey(array)
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape under these sizes."""
+        """Return the shape for these sizes of dynamic dims."""
         return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.dims)
 
 

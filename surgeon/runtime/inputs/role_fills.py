@@ -1,4 +1,4 @@
-"""Fills of inputs with a role: masks, indices, counts, lengths, conditions, positions, boxes, strings; and integers."""
+"""Fills for integers and for inputs with a role: masks, indices, counts, lengths, positions, boxes, strings."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,32 +13,32 @@ from surgeon.runtime.inputs.fill import Blank, Fill
 from surgeon.runtime.inputs.string_values import in_turn
 from surgeon.shapes.constraints.input_dims import dim_kind, known_size
 
-_SMALL = 10  # integers below are usual: products of several still fit a byte of each sign apart
+_SMALL = 10  # usual integers are below
 _WITHOUT_TABLE = 2  # rows of a table of unknown size: an index is 0 or 1
-_FURTHEST = 100  # positions that look up no table start below it
+_FURTHEST = 100  # positions that do not index a table start below it
 _WIDEST = 64.0  # pixels of a box
 _BESIDE_PIXEL = 2.0**-10  # a box does not start at an edge of a pixel, where rounding decides
-_OVERLAPS = (0.2, 0.8)  # thresholds of overlap that detectors use lie between
-_MAX_TRIPS = 16  # of a loop that goes on while something is below a length
-_MIXED_BITS = 0x6996_9669_9669_6997  # Thue-Morse, so that halves differ, and odd for a float to lose a bit
-_NEAR_END = 32  # each smaller divisor has a multiple so near to the end of a dtype
-_HIDDEN = 0.4  # part of a mask that is hidden
-SPREAD = 4.0  # times usual numbers: what integers in floats are made of
+_OVERLAPS = (0.2, 0.8)  # range of the overlap thresholds of detectors
+_MAX_TRIPS = 16  # trips of a loop that continues while a value is below a length
+_MIXED_BITS = 0x6996_9669_9669_6997  # Thue-Morse, so that halves differ; odd, so that a float loses a bit
+_NEAR_END = 32  # each smaller divisor has a multiple within this distance of the dtype's end
+_HIDDEN = 0.4  # hidden part of a mask
+SPREAD = 4.0  # factor of usual numbers that become integers in floats
 HIDING = (None, -np.inf, -1e4)
-"""What hides a score: the least number of the dtype, minus infinity, the -1e4 of BERT."""
-# Counts and steps, places to begin, and target shapes: forward by few and many, backward, and beyond an axis.
+"""Numbers that hide a score: the lowest number of the dtype (None), -infinity, the -1e4 of BERT."""
+# Counts and steps, start indices, and target shapes: forward by few and many, backward, and beyond an axis.
 _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5, -6))
-_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))  # to begin
-_TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))  # one open size each
+_PLACES = ((1, 2), (-1, -2), (2, 0), (-2, 1), (-1, -2))  # start indices
+_TARGETS = ((1, -1, 1), (0, -1), (-1, 2, 1), (2, -1))  # each has one inferred size
 COUNTED = len(_COUNTS)
 NEGATIVE_COUNTS = (2, 4)
-"""Those of them that count from the end: a few steps, and as many as there are."""
+"""Rows of `_COUNTS` that count from the end: by a few steps, and by all."""
 SOME_TRIPS = (2, 3, 0, 7)
-"""Trips of a loop: usual ones, none, and more than the steps that exporters unroll."""
+"""Trips of a loop: usual numbers, none, and more than the steps that exporters unroll."""
 
 
 def _with_pins(made: np.ndarray, pins: Sequence[float], random: np.random.Generator) -> np.ndarray:
-    """Put each number at a random place, as far as there is room."""
+    """Put each number at a random index, as far as there is room."""
     flat = np.asarray(made).reshape(-1).copy()
     places = random.permutation(flat.size)[: len(pins)]
     flat[places] = list(pins)[: places.size]
@@ -51,7 +51,7 @@ def _size(blank: Blank, size: int | str | None) -> int:
 
 
 def _rows(blank: Blank, limit: IndexLimit) -> np.ndarray:
-    """The number of rows of a table, 0 if unknown; for an index of several parts, the size of each axis."""
+    """The number of rows of a table, 0 if unknown; for a multi-axis index, the size of each axis."""
     sizes = [_size(blank, size) for size in (limit.table, *limit.beside)]
     parts = _size(blank, limit.parts) or 1
     own = np.array(sizes[:parts])
@@ -60,7 +60,7 @@ def _rows(blank: Blank, limit: IndexLimit) -> np.ndarray:
 
 
 def index_range(blank: Blank) -> tuple[int, np.ndarray]:
-    """The lowest index, and the end of the range of each part of an index, within every table that it indexes."""
+    """The lowest index, and the end of the range of each part of an index, valid for every table that it indexes."""
     low, tops = 0, list[np.ndarray]()
     for limit in blank.spec.role.limits:
         shift = limit.shift + sum(_size(blank, size) for size in limit.sizes)
@@ -72,7 +72,7 @@ def index_range(blank: Blank) -> tuple[int, np.ndarray]:
 
 
 def _indices(blank: Blank) -> np.ndarray:
-    """Indices of every row of a small table, or with both ends among them; positions by name rise from 0."""
+    """Indices of every row of a small table, or random ones with both ends; inputs named as positions rise from 0."""
     low, within = index_range(blank)
     if blank.spec.is_position and not low:
         return _positions(blank)
@@ -85,13 +85,13 @@ def _indices(blank: Blank) -> np.ndarray:
 
 
 def _between(blank: Blank) -> np.ndarray:
-    """Indices from anywhere within their tables: what is read from a lone one on has to be there."""
+    """Random indices within their tables: elements after a single index must exist."""
     low, within = index_range(blank)
     return blank.random.integers(low, within, blank.shape)
 
 
 def _backwards(blank: Blank) -> np.ndarray:
-    """Indices that count from the end of their tables, where these begin at 0."""
+    """Indices that count from the end of their tables, if these begin at 0."""
     low, within = index_range(blank)
     if low:
         return _indices(blank)
@@ -112,7 +112,7 @@ def _positions(blank: Blank, *, start: str = "") -> np.ndarray:
 
 
 def _leading(blank: Blank, *, is_trailing: bool = False) -> np.ndarray:
-    """Ones before zeros along the last axis (is_trailing: behind them): a one in each row, no zero in the first."""
+    """Ones before zeros (is_trailing: after) along the last axis: a one in each row, no zero in the first row."""
     if not blank.shape or not math.prod(blank.shape):
         return np.full(blank.shape, int(not is_trailing))
     length = blank.shape[-1]
@@ -126,9 +126,9 @@ def _leading(blank: Blank, *, is_trailing: bool = False) -> np.ndarray:
 
 
 def _hidden(blank: Blank, form: str) -> np.ndarray:
-    """Which elements a mask hides: holes with something left in each row, some whole rows, all, or none.
+    """The elements that a mask hides: holes that leave an element in each row, some whole rows, all, or none.
 
-    gaps: holes that are not neighbours and never the first of a row, so that a causal row sees a key too.
+    gaps: holes that are not adjacent and never first in a row, so that each causal row sees a key.
     """
     if not blank.shape or form in ("all", "none"):
         return np.full(blank.shape, form not in ("none", "gaps"))
@@ -146,10 +146,10 @@ def _hidden(blank: Blank, form: str) -> np.ndarray:
 
 
 def mask(form: str, *, by: float | None = None, beside: bool = False, any_number: bool = False) -> Fill:
-    """A mask that hides holes, gaps, "a row", "all" or "none"; "some" is "a row" for masks whose ones hide.
+    """A mask that hides "holes", "gaps", "a row", "all" or "none"; "some" is "a row" for masks whose ones hide.
 
-    by: what hides a score in floats, None for the least number.  beside: usual numbers where nothing is hidden, else
-    zeros.  any_number: ones become other numbers than zero, where that is all that counts.
+    by: the number that hides a score in float masks, None for the lowest number.  beside: visible elements are usual
+    numbers instead of zeros.  any_number: ones become various nonzero numbers, for masks that test only for zero.
     """
 
     def make(blank: Blank) -> np.ndarray:
@@ -168,7 +168,7 @@ def mask(form: str, *, by: float | None = None, beside: bool = False, any_number
 
 
 def _other_than_one(blank: Blank, shown: np.ndarray) -> np.ndarray:
-    """Ones become 2 to half of the bits, which a cast to half of them loses, and -1 and 2."""
+    """Ones become -1, 2, and a power of two that a cast to half of the bits loses."""
     half = 1 << 4 * blank.spec.dtype.itemsize
     numbers = np.array([half, *((-1,) if blank.spec.dtype.kind == "i" else ()), 2, 1])
     return np.where(shown, np.resize(numbers, shown.shape), 0)
@@ -179,12 +179,12 @@ def _condition(blank: Blank) -> np.ndarray:
 
 
 def constant(number: float, name: str) -> Fill:
-    """One number throughout."""
+    """The same number in every element."""
     return Fill(name, lambda blank: np.full(blank.shape, number))
 
 
 def _counts(blank: Blank) -> np.ndarray:
-    """Shapes, counts and steps: small and positive."""
+    """Small positive shapes, counts and steps."""
     flags = blank.spec.role.flags
     if "target" in flags:
         target = np.ones(blank.shape, dtype=np.int64)
@@ -198,7 +198,7 @@ def _counts(blank: Blank) -> np.ndarray:
 
 
 def counts(way: int) -> Fill:
-    """Counts, places and targets of one of `COUNTED` rows: forward, backward, none, beyond an axis."""
+    """Counts, start indices or target shapes of one of the `COUNTED` rows: forward, backward, none, beyond an axis."""
 
     def make(blank: Blank) -> np.ndarray:
         flags = blank.spec.role.flags
@@ -211,12 +211,12 @@ def counts(way: int) -> Fill:
 
 
 def count_at_a_place(array: np.ndarray) -> Fill:
-    """This array: one count at one place, the others usual."""
+    """The given array: one special count, the others usual."""
     return Fill("counts", lambda _: array, may_not_fit=True)
 
 
 def _lengths(blank: Blank, *, last: int | None = None) -> np.ndarray:
-    """Between 1 and the smallest dynamic dim that may be a sequence; the first is that dim, or the last is `last`."""
+    """Between 1 and the smallest dynamic dim that may be a sequence.  The first is that dim; last: the last length."""
     longest = min((size for name, size in blank.sizes.items() if size > 0 and dim_kind(name) != "batch"), default=3)
     is_known = blank.spec.named == "length" or "length" in blank.spec.role.flags
     if not blank.spec.is_unconstrained and not is_known:
@@ -229,9 +229,9 @@ def _lengths(blank: Blank, *, last: int | None = None) -> np.ndarray:
 
 
 def _keys(blank: Blank, *, is_shorter: bool = False) -> np.ndarray:
-    """The number of keys of the longest sequence, past included, or the index of the last key of each sequence.
+    """The number of keys of the longest sequence, with its past, or the index of the last key of each sequence.
 
-    is_shorter: where each sequence has one new key, all but the first are shorter.
+    is_shorter: if each sequence has one new key, all sequences but the first are shorter.
     """
     count = blank.spec.role.keys[0]
     new, past = _size(blank, count.new), _size(blank, count.past)
@@ -244,11 +244,11 @@ def _keys(blank: Blank, *, is_shorter: bool = False) -> np.ndarray:
 
 
 def _boxes(blank: Blank) -> np.ndarray:
-    """Rows of x1, y1, x2, y2, of one pixel to `_WIDEST`, within an image, across its edges and beyond.
+    """Rows of x1, y1, x2, y2: boxes of one pixel to `_WIDEST` pixels, within an image, across its edges and outside.
 
-    In turn one has width 0, and one has an integer or half-integer size.  With five columns the first is the image.
-    Where overlap matters, every other box is the one before, moved until the two overlap by a usual threshold: the
-    intersection of two boxes of width w, one moved by d, is (w - d) / (w + d) of their union.
+    Some boxes have width 0, and some have an integer or half-integer size.  With five columns, the first is the image.
+    If overlap matters, every second box is a copy of the one before, shifted so that the two overlap by a usual
+    threshold: for boxes of width w and shift d, intersection over union is (w - d) / (w + d).
     """
     if blank.shape[-1:] not in ((4,), (5,)):
         return standard_normal(blank.random, blank.shape)
@@ -278,7 +278,7 @@ def _compared(blank: Blank) -> np.ndarray:
 
 
 def _integers(blank: Blank) -> np.ndarray:
-    """Small integers, of both signs unless an index or a size depends on them; bytes over their whole range."""
+    """Small integers, of both signs unless an index or a size depends on them; bytes have their whole range."""
     dtype, random = blank.spec.dtype, blank.random
     if dtype.kind == "V":
         limits = ml_dtypes.iinfo(dtype)
@@ -291,12 +291,12 @@ def _integers(blank: Blank) -> np.ndarray:
 
 
 def nonzero_divisor(blank: Blank, made: np.ndarray) -> np.ndarray:
-    """The same with 1 in place of 0 where something is divided by it, which would end the process."""
+    """The array with 1 instead of 0 if it is a divisor, because a division by 0 would end the process."""
     return np.where(made == 0, 1, made) if "divisor" in blank.spec.role.flags else made
 
 
 def _every_length(blank: Blank, can_sum: bool) -> list[int]:
-    """One integer for each count of bits and each sign that the input may hold, the longest first, and both ends."""
+    """One integer for each bit length and sign that the input may hold, the longest first, and both ends."""
     dtype, bits = np.iinfo(blank.spec.dtype), int(np.iinfo(blank.spec.dtype).max).bit_length()
     lengths = [1 << bit | _MIXED_BITS & (1 << bit) - 1 for bit in range(bits - 1, -1, -1)]
     halves = [(1 << bits // 2) + 5, (1 << (bits + 1) // 2) + 1]  # half of the bits lose these
@@ -307,10 +307,10 @@ def _every_length(blank: Blank, can_sum: bool) -> list[int]:
 
 
 def integers_of_every_length(*, can_sum: bool, first: int = 0, beside: int = 0) -> Fill:
-    """The integers of `_every_length`, from one of them on, and others `beside` them, so that two inputs nearly meet.
+    """The integers of `_every_length`, starting with number `first`, plus an offset, so that two inputs almost agree.
 
-    can_sum: none so large that a sum of 64 of them overflows, and none beyond 2**50, up to which ONNX Runtime, which
-    sums some integers in float64, sums several exactly.
+    can_sum: no number so large that a sum of 64 overflows, and none beyond 2**50.  Up to there ONNX Runtime, which sums
+    some integers in float64, sums several exactly.
     """
 
     def make(blank: Blank) -> np.ndarray:
@@ -319,7 +319,7 @@ def integers_of_every_length(*, can_sum: bool, first: int = 0, beside: int = 0) 
         places = (first + np.arange(math.prod(blank.shape))) % len(near)
         return nonzero_divisor(blank, np.array(near, dtype=object)[places].reshape(blank.shape))
 
-    return Fill("integers of every length", make)
+    return Fill("integers of every bit length", make)
 
 
 def mixed_integers(*, can_sum: bool) -> Fill:
@@ -329,11 +329,11 @@ def mixed_integers(*, can_sum: bool) -> Fill:
         numbers = np.array(_every_length(blank, can_sum), dtype=object)
         return nonzero_divisor(blank, numbers[blank.random.integers(0, len(numbers), blank.shape)])
 
-    return Fill("integers of every length, mixed", make)
+    return Fill("integers of every bit length, mixed", make)
 
 
 def near_end(*, is_low: bool) -> Fill:
-    """Integers within `_NEAR_END` of one end of the dtype, so that sums are as large as they can be."""
+    """Integers within `_NEAR_END` of one end of the dtype, so that sums are as large as possible."""
 
     def make(blank: Blank) -> np.ndarray:
         limits = np.iinfo(blank.spec.dtype)
@@ -341,17 +341,17 @@ def near_end(*, is_low: bool) -> Fill:
         inwards = blank.random.integers(0, near, blank.shape).astype(object)
         return int(limits.min) + inwards if is_low and blank.spec.signed else int(limits.max) - inwards
 
-    return Fill("integers near an end", make)
+    return Fill("integers near a limit of the dtype", make)
 
 
 def wide_integers(blank: Blank) -> np.ndarray:
-    """Integers up to 2**10, as token ids and sizes are, of both signs."""
+    """Integers up to 2**10, like token ids and sizes, of both signs."""
     made = np.exp2(blank.random.uniform(0, 10, blank.shape)).astype(np.int64)
     return nonzero_divisor(blank, made * blank.random.choice((-1, 1) if blank.spec.signed else (1,), blank.shape))
 
 
 def any_number(way: str) -> Fill:
-    """Lengths, counts and masks as if they were plain numbers: "few" of both signs, "many", or "not negative"."""
+    """Plain numbers for lengths, counts and masks: "few" (small) or "many" of both signs, or "not negative"."""
 
     def make(blank: Blank) -> np.ndarray:
         dtype = blank.spec.dtype
@@ -367,7 +367,7 @@ def any_number(way: str) -> Fill:
 
 
 FRACTIONS = (0.3, 0.5, 0.7)
-"""Parts of a step by which floats stay below an integer: rounding goes up, to the even one, and down."""
+"""Distances of floats below an integer: rounding goes up, to the even integer, and down."""
 
 
 def _read_as_integers(blank: Blank) -> np.ndarray:
@@ -376,7 +376,7 @@ def _read_as_integers(blank: Blank) -> np.ndarray:
 
 
 def fractions(part: float) -> Fill:
-    """Floats that become indices, counts or booleans, by a part of a step below an integer; zeros are above theirs."""
+    """Floats that become indices, counts or booleans: a fraction below an integer, or above zero."""
 
     def make(blank: Blank) -> np.ndarray:
         made = _read_as_integers(blank)
@@ -386,7 +386,7 @@ def fractions(part: float) -> Fill:
 
 
 def _beside_integers(blank: Blank) -> np.ndarray:
-    """Within a part of a step of an integer on either side, so that rounding may leave a range; one is negative."""
+    """A fraction below or above an integer, so that rounding may leave a range; one number is negative."""
     made = _read_as_integers(blank)
     made += blank.random.choice((-FRACTIONS[0], FRACTIONS[0], FRACTIONS[2]), made.shape)
     made.reshape(-1)[1:2] = -FRACTIONS[0]
@@ -401,7 +401,7 @@ def _nan_among_integers(blank: Blank) -> np.ndarray:
 
 
 def words(first: int) -> Fill:
-    """Strings of the region, from one of them on."""
+    """Strings of the region, starting with number `first`."""
     return Fill("strings", lambda blank: in_turn(blank.spec.role.words, blank.shape, first, _key(blank)))
 
 
@@ -439,7 +439,7 @@ def usual_values(blank: Blank) -> np.ndarray:
 
 
 def _calm(blank: Blank) -> np.ndarray:
-    """Usual values that nearly every node takes: positive numbers below one, ones, the first index."""
+    """Values that almost every node accepts: positive numbers below one, ones, the first index."""
     kind, made = blank.spec.kind, usual_values(blank)
     if kind in ("coins", "condition", "mask", "lengths"):
         return np.ones(blank.shape, np.int64)
@@ -453,7 +453,7 @@ def _calm(blank: Blank) -> np.ndarray:
 
 
 def _sampled(blank: Blank) -> np.ndarray:
-    """Usual values, one of several that strategies try in turn for inputs with a role."""
+    """Usual values; for inputs with a role, a random choice among those that strategies try in turn."""
     spec, random = blank.spec, blank.random
     if spec.kind == "condition" or (spec.kind == "mask" and not blank.shape):
         return np.full(blank.shape, random.integers(2))
@@ -462,21 +462,21 @@ def _sampled(blank: Blank) -> np.ndarray:
     if spec.kind == "counts" and "trip" in spec.role.flags:
         return np.full(blank.shape, random.choice(SOME_TRIPS))
     if spec.kind == "lengths" and not blank.shape and "compared" in spec.role.flags:
-        return usual_values(blank) * random.integers(2)  # at 0 a loop that goes on while something is below it ends
+        return usual_values(blank) * random.integers(2)  # at 0, a loop that continues below this length ends
     if spec.kind == "words":
         return in_turn(spec.role.words, blank.shape, int(random.integers(len(spec.role.words) or 1)), _key(blank))
     return usual_values(blank)
 
 
 def _not_negative(blank: Blank) -> np.ndarray:
-    """Usual values with integers of one sign."""
+    """Usual values without negative integers."""
     made = usual_values(blank)
     is_whole = blank.spec.signed and made.dtype.kind == "i"
     return np.asarray(nonzero_divisor(blank, np.where(made < 0, -1 - made, made))) if is_whole else made
 
 
 def _beyond_half(blank: Blank) -> np.ndarray:
-    """Usual integers, and one of each sign that half of their bits do not hold; squares of these still fit."""
+    """Usual integers, and one of each sign that does not fit half of the bits; their squares still fit all bits."""
     far = (1 << (4 * blank.spec.dtype.itemsize - 1)) + 5
     return _with_pins(usual_values(blank).astype(np.int64), [far, -far if blank.spec.signed else far + 2], blank.random)
 
@@ -486,8 +486,8 @@ NAN_AMONG_INTEGERS = Fill("NaN as an integer", _nan_among_integers, ("non_finite
 USUAL = Fill("usual", usual_values)
 CALM = Fill("calm", _calm)
 SAMPLED = Fill("usual", _sampled)
-"""For the few sets of inputs that no strategy makes: each draws the values of conditions and the side of padding."""
-NOT_NEGATIVE = Fill("usual integers of one sign", _not_negative)
+"""For the few sets of inputs without a strategy: each draws the values of conditions and the side of padding."""
+NOT_NEGATIVE = Fill("usual integers, none negative", _not_negative)
 BEYOND_HALF = Fill("integers that do not fit in half of their bits", _beyond_half)
 ANY_NON_ZERO_MASK = mask("holes", any_number=True)
 TRAILING_MASK = Fill("mask with trailing ones", lambda blank: _leading(blank, is_trailing=True))

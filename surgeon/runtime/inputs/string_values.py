@@ -1,4 +1,4 @@
-"""Strings for string inputs: those in the model's constants and attributes, and variations of them."""
+"""Strings for string inputs: strings of the model's constants and attributes, and variations of them."""
 
 import math
 import re
@@ -11,11 +11,11 @@ from surgeon.ops.traits.trait_lookup import node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 
 _USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
-_PAIRS = 6  # of parts around a delimiter, more than a split is usually limited to
+_PAIRS = 6  # pairs of parts around a delimiter, more than the usual limit of a split
 _MAX_CONSTANT_STRINGS = 64  # strings of one constant
-_MAX_STRINGS = 160  # strings, all in all
+_MAX_STRINGS = 160  # strings in total
 _LONGEST = 64  # characters
-_PART, _OTHER = "a", "b"  # what stands beside a delimiter, or in the place of any character
+_PART, _OTHER = "a", "b"  # parts next to a delimiter, or a substitute for any character
 _CLASS = re.compile(r"\[\^?(\]?[^\]]*)\]|\\([dws])")
 _MARKS, _ANY = re.compile(r"[\\^$|?*+(){}\[\]]"), re.compile(r"(?<!\\)\.")
 _REPEATED = re.compile(r"(\w)[+*?]|(\w)\{\d+(?:,\d*)?\}")
@@ -24,11 +24,11 @@ _OF_ESCAPES = {"d": "09", "w": "az_", "s": " \t"}
 
 
 def vocabulary(model: ModelProto) -> list[str]:
-    """The strings of a model's constants and attributes, then variations of them, each once; empty without any.
+    """The strings of a model's constants and attributes, then variations of them, without duplicates.
 
-    The variations are: other cases; shorter and longer strings; one without another as prefix or suffix; one, two,
-    three and a dozen parts around delimiters, some of them empty; matches of regular expressions, as far as classes,
-    choices and repetitions determine them; single characters.
+    The variations are upper and lower case; shorter and longer strings; one string without another as prefix or suffix;
+    one, two, three and a dozen parts around delimiters, some empty; matches of regular expressions that consist of
+    classes, choices and repetitions; single characters.
     """
     own = list(dict.fromkeys(text for text in _literals(model) if len(text) <= _LONGEST))
     if not own:
@@ -39,9 +39,9 @@ def vocabulary(model: ModelProto) -> list[str]:
 
 
 def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -> np.ndarray:
-    """Return words (or usual ones for none) as an object array: every other element in turn by seed, the rest random.
+    """Return an object array of words, or of usual ones without any: half in turn by seed, half at random.
 
-    key: identifies the input, so that two inputs do not hold the same words at the same index.
+    key: identifies the input, so that two inputs do not have the same words at the same index.
     """
     known = np.array(words or _USUAL, dtype=object)
     order, random = np.random.default_rng(key).permutation(len(known)), np.random.default_rng([seed, key])
@@ -52,7 +52,7 @@ def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -
 
 
 def unmatched(model: ModelProto) -> str:
-    """Why a regular expression of the model is not tested, a clause: its vocabulary matches always or never."""
+    """Why a regular expression of the model is not tested, as a clause: all strings of the vocabulary match or none."""
     known = vocabulary(model)
     for node in nodes_of(model):
         for item in node.attribute:
@@ -64,7 +64,7 @@ def unmatched(model: ModelProto) -> str:
             except re.error:
                 is_met = False
             if not is_met:
-                return f"no strings are known of which {pattern!r} matches some, and not all"
+                return f"surgeon knows no strings that show a difference for {pattern!r}: all match, or none"
     return ""
 
 
@@ -81,7 +81,7 @@ def _literals(model: ModelProto) -> Iterator[str]:
 
 
 def _is_text(node: NodeProto, item: AttributeProto) -> bool:
-    """Whether an attribute holds text that data is compared with, and not the name of a method."""
+    """Whether an attribute holds text to compare with data, and not the name of a method."""
     return item.name in node_traits(node).strings.string_attributes or item.name in (
         "value_string",
         "value_strings",
@@ -94,7 +94,7 @@ def _strings(tensor: TensorProto) -> Iterable[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Strings in which a text is the delimiter between parts."""
+    """Strings with the text as the delimiter between parts."""
     yield from (f"{_PART}{text}{_OTHER}", f"{_PART}{text}{_OTHER}{text}{_PART}", f"{_PART}{text}", f"{text}{_PART}")
     yield from (f"{_PART}{text}{text}{_OTHER}", f"{text}{text}", text.join([_PART, _OTHER] * _PAIRS))
 
@@ -104,7 +104,7 @@ def _cases(text: str) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Strings that a regular expression of classes, choices, repetitions and characters matches, and near misses."""
+    """Matches of a regular expression of classes, choices, repetitions and characters, and near misses."""
     plain = _FLAGS.sub("", pattern)
     for way in (0, -1):
         chosen = _GROUP.sub(lambda found: found[1].split("|")[way], plain)  # noqa: B023

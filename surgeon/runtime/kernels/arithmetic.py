@@ -1,6 +1,6 @@
-"""What nearly every region has, as onnx's evaluator computes it too.
+"""The basic operators that almost every region has, computed as onnx's evaluator does.
 
-Where nothing else is asked of that, its modules of all operators are not loaded: 258 of them, 0.07 s of processor time.
+If a region needs no others, the evaluator's 258 operator modules are not loaded, which saves 0.07 s of processor time.
 """
 
 from collections.abc import Callable
@@ -10,18 +10,18 @@ import numpy as np
 
 
 def _of_one_dtype(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
-    """A function of two tensors whose dtypes have to be the same, as an operator has it."""
+    """The function, for two tensors that must have the same dtype, as operators require."""
 
     def compute(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if a.dtype != b.dtype:
-            raise TypeError(f"The inputs are of {a.dtype} and of {b.dtype}: they have to be of one dtype.")
+            raise TypeError(f"The inputs have different dtypes: {a.dtype} and {b.dtype}.")
         return function(a, b)
 
     return compute
 
 
 def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A quotient, of integers without its fraction (ONNX, "Div": truncated towards zero)."""
+    """A quotient; for integers, truncated towards zero (ONNX, "Div")."""
     if a.dtype.kind not in "iu":
         return np.asarray(np.divide(a, b))
     whole = np.floor_divide(a, b)

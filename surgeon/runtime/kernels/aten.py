@@ -1,4 +1,4 @@
-"""ATen's functions of one number as numpy formulas, by ATen's names: what their placeholders stand for.
+"""ATen's elementwise functions of one argument as numpy formulas, by ATen's names.
 
 Source: the documentation of the functions of the same names in torch.
 """

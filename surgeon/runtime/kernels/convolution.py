@@ -1,6 +1,6 @@
-"""Conv, ConvTranspose and ONNX Runtime's FusedConv as numpy formulas: windows laid out as columns, and matmul.
+"""Conv, ConvTranspose and ONNX Runtime's FusedConv as numpy formulas: im2col (windows as columns) and matmul.
 
-Padding is zeros like any others: times an infinite weight they are NaN, as in ONNX Runtime's kernels.
+Padding consists of ordinary zeros: times an infinite weight they are NaN, as in ONNX Runtime's kernels.
 Source: the texts of the operators in onnx.defs, and FusedConv's schema in ONNX Runtime 1.31.
 """
 
@@ -15,13 +15,13 @@ from surgeon.runtime.kernels.rnn_activations import activation as named
 from surgeon.runtime.kernels.sliding_windows import WindowAxis, split_padding, taps, windows
 
 _COLUMNS = 1 << 21
-"""How many elements of columns are laid out at once: 16 MiB in float64."""
+"""Elements of columns in memory at once: 16 MiB in float64."""
 
 
 def conv(
     x: Array, weight: Array, bias: Array | None = None, *, group: int = 1, kernel_shape: Any = None, **placing: Any
 ) -> Array:
-    """Conv.  x: [N, C, ...].  weight: [M, C/group, ...].  bias: [M].  placing: as `windows` takes it.
+    """Conv.  x: [N, C, ...].  weight: [M, C/group, ...].  bias: [M].  placing: arguments of `windows`.
 
     Returns [N, M, ...] in x's dtype.  Raises ValueError for shapes that do not fit.
     """
@@ -39,7 +39,7 @@ def _with_bias(made: Array, bias: Array | None) -> Array:
 
 
 def _padded(x: Array, axes: Sequence[WindowAxis]) -> Array:
-    """Lay zeros around x, or cut it where padding is negative, so that the last window ends with it."""
+    """Pad x with zeros, or cut it if padding is negative, so that the last window ends with it."""
     heads, tails = [axis.pad_begin for axis in axes], [axis.behind for axis in axes]
     cut = tuple(
         slice(max(0, -head), size + min(0, tail)) for head, tail, size in zip(heads, tails, x.shape[2:], strict=True)
@@ -50,7 +50,7 @@ def _padded(x: Array, axes: Sequence[WindowAxis]) -> Array:
 
 
 def _by_columns(padded: Array, weight: Array, axes: Sequence[WindowAxis], group: int, made: Array) -> None:
-    """Write a convolution as products of matrices: weights [M/group, C/group·k] times columns [C/group·k, windows]."""
+    """Compute a convolution as matrix products: weights [M/group, C/group·k] times columns [C/group·k, windows]."""
     spatial = tuple(range(2, padded.ndim))
     seen: Array = np.lib.stride_tricks.sliding_window_view(padded, [axis.extent for axis in axes], axis=spatial)
     steps = [slice(None, None, axis.stride) for axis in axes] + [slice(None, None, axis.dilation) for axis in axes]
@@ -66,7 +66,7 @@ def _by_columns(padded: Array, weight: Array, axes: Sequence[WindowAxis], group:
 
 
 def _parts(shape: Sequence[int], rank: int) -> Iterator[tuple[slice, slice]]:
-    """Yield which images and rows of windows [N, C, *kernel, *windows] are laid out as columns at once."""
+    """Yield the images and rows of windows [N, C, *kernel, *windows] that become columns at once."""
     count, rows = shape[0], shape[2 + rank]
     in_row = max(1, math.prod(shape[1:]) // rows)
     some_rows = min(rows, max(1, _COLUMNS // in_row))
@@ -111,23 +111,23 @@ def conv_transpose(
 def _spread(
     count: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], more: int, wanted: int | None, auto: str
 ) -> WindowAxis:
-    """Return the windows that `count` inputs are spread over: the axis that they lie on is the output's."""
+    """Return the windows to which `count` inputs contribute, along an axis of the output."""
     whole = stride * (count - 1) + more + (kernel - 1) * dilation + 1
     if wanted is None and auto.startswith("SAME"):
-        wanted = min(whole, count * stride)  # no more than there is, as ONNX Runtime has it
+        wanted = min(whole, count * stride)  # as in ONNX Runtime
     if auto == "VALID":
         pads = (0, 0)
     size = whole - sum(pads) if wanted is None else wanted
     if wanted is not None:
         pads = split_padding(max(0, whole - wanted), auto)
     if size < 0:
-        raise ValueError(f"padding of {pads} leaves nothing of {whole} elements")
+        raise ValueError(f"padding {pads} removes all {whole} elements")
     begin, end = pads
     return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=begin, pad_end=end)
 
 
 def _scattered(x: Array, weight: Array, axes: Sequence[WindowAxis], group: int) -> Array:
-    """Add to the output what each input gives to its window: x [N, C, ...] and weight [C, M/group, ...]."""
+    """Add the contribution of each input to its window.  x: [N, C, ...].  weight: [C, M/group, ...]."""
     channels, filters = len(weight), weight.shape[1]
     kernel = weight.shape[2:]
     matrices = np.swapaxes(weight.reshape(group, channels // group, -1), 1, 2)
@@ -150,9 +150,9 @@ def fused_conv(
     activation_params: Sequence[float] = (),
     **settings: Any,
 ) -> Array:
-    """`com.microsoft` FusedConv: Conv, plus `more` of the output's shape, through an activation.
+    """`com.microsoft` FusedConv: an activation of Conv plus `more`, which has the output's shape.
 
-    Raises ValueError for an activation that ONNX Runtime does not know here.
+    Raises ValueError for an activation that ONNX Runtime does not support here.
     """
     made = conv(x, weight, bias, **settings)
     made = made if more is None else made + more

@@ -1,8 +1,8 @@
-"""GatherElements, Scatter, Pad and LpNormalization as numpy formulas, where onnx's ReferenceEvaluator fails.
+"""GatherElements, Scatter, Pad and LpNormalization as numpy formulas, because onnx's ReferenceEvaluator fails there.
 
-Its GatherElements takes at most 64 rows (`numpy.choose`), its Pad no negative pads, its LpNormalization adds up signed
-numbers for p = 1, and it has no Scatter.  Sources: the texts of the operators in onnx.defs; for what they do not say
-(pads of both signs, norms of 0) ONNX Runtime 1.32's kernels.
+Its GatherElements supports at most 64 rows (`numpy.choose`), its Pad no negative pads, its LpNormalization adds signed
+numbers for p = 1, and it has no Scatter.  Sources: the texts of the operators in onnx.defs, and ONNX Runtime 1.32's
+kernels for cases that these leave open (pads of both signs, norms of 0).
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from surgeon.runtime.kernels.erf import Array
 
 
 def gather_elements(data: Array, indices: Array, *, axis: int = 0) -> Array:
-    """GatherElements: for each index the element of `data` at it on `axis`, and at its own place on the other axes.
+    """GatherElements: for each index, the element of `data` at that index on `axis`, at its own index on other axes.
 
-    indices: as many axes as `data`, on those other than `axis` no longer; negative ones count from the end.  Raises
-    ValueError for longer ones, and IndexError for an index beyond the axis.
+    indices: has the rank of `data`, and is not longer on axes other than `axis`.  Negative indices count from the end.
+    Raises ValueError for longer axes, and IndexError for an index beyond the axis.
     """
     axis %= data.ndim
     if any(size > data.shape[at] for at, size in enumerate(indices.shape) if at != axis):
@@ -27,7 +27,7 @@ def gather_elements(data: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def scatter(data: Array, indices: Array, updates: Array, *, axis: int = 0) -> Array:
-    """Scatter, the old name of ScatterElements without a reduction: of equal indices the last one counts."""
+    """Scatter, the old name of ScatterElements without a reduction; among equal indices, the last wins."""
     made = data.copy()
     places = list(np.indices(indices.shape))
     places[axis % data.ndim] = indices.astype(np.int64)
@@ -45,14 +45,14 @@ def pad(
     value: float = 0.0,
     **old: Any,
 ) -> Array:
-    """Pad.  Negative pads cut, before anything is added.  Before opset 11 `pads` and `value` are attributes.
+    """Pad.  Negative pads cut before others are added.  Before opset 11, `pads` and `value` are attributes.
 
-    Raises ValueError for pads that do not fit the axes.
+    Raises ValueError for pads that do not match the axes.
     """
     amounts = [int(one) for one in (old["pads"] if pads is None else pads)]
     places = list(range(data.ndim)) if axes is None else [int(axis) % data.ndim for axis in axes]
     if len(amounts) != 2 * len(places):
-        raise ValueError(f"{len(amounts)} pads do not fit {len(places)} axes")
+        raise ValueError(f"{len(amounts)} pads do not match {len(places)} axes")
     around = [(0, 0)] * data.ndim
     for axis, head, tail in zip(places, amounts[: len(places)], amounts[len(places) :], strict=True):
         around[axis] = head, tail
@@ -68,7 +68,7 @@ def pad(
 
 
 def lp_normalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
-    """LpNormalization of order 1 or 2 in x's dtype; zeros where the norm is 0."""
+    """LpNormalization of order 1 or 2 in x's dtype; zeros for a norm of 0."""
     norm = (np.abs(x) ** p).sum(axis=axis, keepdims=True) ** (1.0 / p)
     return np.divide(x, norm, out=np.zeros_like(x), where=norm != 0)
 

@@ -1,4 +1,4 @@
-"""The error function of whole arrays: numpy has none, and Python's takes one number at a time, four times as slow.
+"""The error function of whole arrays, which numpy lacks; Python's takes one number at a time and four times as long.
 
 Source: s_erf.c of FreeBSD's msun, which is also glibc's: "Copyright (C) 1993 by Sun Microsystems, Inc. All rights
 reserved. Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and distribute this
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot say
+Array = Any  # np.ndarray of one of several float dtypes, which numpy's types cannot express
 
 _one_by_one: Any = np.frompyfunc(math.erf, 1, 1)
-_FEW = 2000  # below which Python's own, one by one, is done sooner
-_BLOCK = 1 << 15  # what the processor's cache holds with all that is made on the way
+_FEW = 2000  # below it, calls of Python's function are faster
+_BLOCK = 1 << 15  # elements that fit into the processor's cache with all intermediate arrays
 _SMALL, _MIDDLE, _LARGE, _ONE = 0.84375, 1.25, 1 / 0.35, 6.0
 _AT_ONE = 8.45062911510467529297e-01  # erf(1), rounded to float32
-# Numerators and denominators, from the constant on: in x² below _SMALL, in |x| − 1 below _MIDDLE, else in 1 / x².
+# Numerators and denominators, constant first: in x² below _SMALL, in |x| − 1 below _MIDDLE, else in 1 / x².
 _BELOW_SMALL = (
     (
         *(1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02),
@@ -67,7 +67,7 @@ _BELOW_ONE = (
 
 
 def erf(x: Array) -> Array:
-    """The error function, computed in float64 and given in x's dtype and shape.  NaN for NaN."""
+    """The error function, computed in float64 and returned in x's dtype and shape.  NaN for NaN."""
     wide = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
     if wide.size < _FEW:
         made = np.asarray(_one_by_one(wide), dtype=np.float64)
@@ -78,7 +78,7 @@ def erf(x: Array) -> Array:
 
 def _of_block(x: Array) -> Array:
     size = np.abs(x)
-    made = np.sign(size)  # what is left of it: from 6 on one, and NaN
+    made = np.sign(size)  # stays for numbers from 6 on (one), and for NaN
     for low, high, compute in (
         (0.0, _SMALL, _of_small),
         (_SMALL, _MIDDLE, _of_middle),
@@ -92,7 +92,7 @@ def _of_block(x: Array) -> Array:
 
 
 def _ratio(x: Array, polynomials: tuple[Sequence[float], Sequence[float]]) -> Array:
-    """Return the quotient of two polynomials, by Horner's rule."""
+    """Return the quotient of two polynomials by Horner's rule."""
     values = []
     for terms in polynomials:
         value = np.full_like(x, terms[-1])
@@ -112,7 +112,7 @@ def _of_middle(x: Array) -> Array:
 
 
 def _of_large(x: Array, polynomials: tuple[Sequence[float], Sequence[float]]) -> Array:
-    """1 − exp(−x² + …) / x, with x² in two parts, of which the first is exact."""
+    """1 − exp(−x² + …) / x, with x² in two parts, the first of them exact."""
     head = (x.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
     rest = _ratio(1 / (x * x), polynomials)
     return 1 - np.exp(-head * head - 0.5625) * np.exp((head - x) * (head + x) + rest) / x

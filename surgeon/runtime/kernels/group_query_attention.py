@@ -1,9 +1,9 @@
-"""GroupQueryAttention of ONNX Runtime in numpy, as its kernel for a CPU has it.
+"""GroupQueryAttention of ONNX Runtime in numpy, as computed by its CPU kernel.
 
-Sources: the schema in ONNX Runtime 1.32 (graph/contrib_ops/bert_defs.cc) and, where it is silent (what a sequence of a
-batch has of the past, where positions start, in which order scores are capped and masked), contrib_ops/cpu/bert.
-B is the batch, S the rows of the queries, N and K the heads of queries and of keys, H the numbers of one, P the rows of
-the past, T those of the result.
+Sources: the schema in ONNX Runtime 1.32 (graph/contrib_ops/bert_defs.cc), and contrib_ops/cpu/bert for details that it
+leaves open: the past of each sequence, the first position, the order of capping and masking scores.
+B: batch, S: query rows, N and K: heads of queries and of keys, H: head size, P: rows of the past, T: rows of the
+result.
 """
 
 from collections.abc import Callable
@@ -44,17 +44,17 @@ def group_query_attention(
     """GroupQueryAttention.
 
     query: [B, S, N·H], or [B, S, (N + 2K)·H] with keys and values.  key, value: [B, S, K·H].  past_key, past_value:
-    [B, K, P, H], the keys of a sequence in front, or a buffer as long as all keys.  seqlens_k: [B], the keys of each
-    sequence less one.  total_sequence_length: the most keys; as many as S in a prompt, which has no past.  cos_cache,
-    sin_cache: [positions, half of what is turned of a head].  position_ids: [B, S]; of a prompt the kernel reads the
-    first one, and counts on from it.  attention_bias: [B or 1, N or 1, S, T].  head_sink: [N].
+    [B, K, P, H], the earlier keys of each sequence, or a buffer for all keys.  seqlens_k: [B], the number of keys of
+    each sequence minus one.  total_sequence_length: the largest number of keys; it equals S in a prompt, which has no
+    past.  cos_cache, sin_cache: [positions, half of the rotated part of a head].  position_ids: [B, S]; for a prompt,
+    the kernel reads only the first one and counts on from it.  attention_bias: [B or 1, N or 1, S, T].  head_sink: [N].
 
-    Returns [B, S, N·H], and keys and values behind the past, [B, K, T, H]; behind the keys of a shorter sequence there
-    are zeros, behind those of a prompt its padding.  Raises NotImplementedError for other inputs and outputs, and
+    Returns [B, S, N·H], and the keys and values with the past, [B, K, T, H].  The keys of a shorter sequence are
+    followed by zeros, those of a prompt by its padding.  Raises NotImplementedError for other inputs and outputs, and
     ValueError for lengths that do not fit.
     """
     if any(item is not None for item in unknown) or outputs > 3:
-        raise NotImplementedError("no formula for GroupQueryAttention with quantised keys, or with its scores")
+        raise NotImplementedError("no formula for GroupQueryAttention with quantised keys or scores as an output")
     if key is None or value is None:
         size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
         query, key, value = np.split(query, np.cumsum([num_heads * size, kv_num_heads * size]), axis=-1)
@@ -65,10 +65,10 @@ def group_query_attention(
     totals = np.full(batch, most) if seqlens_k is None else np.ravel(seqlens_k).astype(np.int64) + 1
     pasts = np.zeros(batch, np.int64) if rows == most else totals - rows
     if (pasts < 0).any() or totals.max() > most:
-        raise ValueError(f"{rows} rows and {totals.tolist()} keys are neither a prompt of {most} nor behind a past")
+        raise ValueError(f"{rows} rows and {totals.tolist()} keys are neither a prompt of {most} nor follow a past")
     if do_rotary:
         if cos_cache is None or sin_cache is None:
-            raise ValueError("GroupQueryAttention with rotary embeddings has no cosines and sines")
+            raise ValueError("GroupQueryAttention with rotary embeddings needs cos_cache and sin_cache")
         at = _positions(pasts, rows, position_ids, is_prompt=rows == most)
         cos, sin = (cache[at][:, None].astype(q.dtype) for cache in (cos_cache, sin_cache))
         q, k = (rotated(one, cos, sin, interleaved=rotary_interleaved) for one in (q, k))
@@ -93,7 +93,7 @@ def group_query_attention(
 
 
 def _positions(pasts: Array, rows: int, given: Array | None, *, is_prompt: bool) -> Array:
-    """Where each row stands, [B, S]."""
+    """The position of each row, [B, S]."""
     if given is None:
         return pasts[:, None] + np.arange(rows)
     if is_prompt:
@@ -102,7 +102,7 @@ def _positions(pasts: Array, rows: int, given: Array | None, *, is_prompt: bool)
 
 
 def _behind(past: Array | None, new: Array, pasts: Array, size: int) -> Array:
-    """Keys behind those of the past of each sequence, in as many rows as the longest needs or the buffer has."""
+    """The past and the new keys of each sequence, in as many rows as the longest needs or the buffer has."""
     made = np.zeros((*new.shape[:2], size, new.shape[3]), new.dtype)
     for place, count in enumerate(pasts.tolist()):
         if past is not None:
@@ -112,14 +112,14 @@ def _behind(past: Array | None, new: Array, pasts: Array, size: int) -> Array:
 
 
 def _shown(rows: int, past: int, total: int, *, causal: int, window: int) -> Array | None:
-    """Which keys each row sees, [S, T]; None where it sees all."""
+    """A mask [S, T] of the keys that each row sees; None if it sees all."""
     own, keys = past + np.arange(rows)[:, None], np.arange(total)[None, :]
     shown = keys <= own if causal else None
     if window > 0:
         near = keys > own - window
         shown = near if shown is None else shown & near
         if not shown.any(axis=1).all():
-            raise NotImplementedError("no formula for GroupQueryAttention with a row of padding whose window is empty")
+            raise NotImplementedError("no formula for GroupQueryAttention with a padding row whose window is empty")
     return shown
 
 

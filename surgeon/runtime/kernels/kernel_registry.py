@@ -1,11 +1,11 @@
-"""Operators as numpy formulas: those that onnx's ReferenceEvaluator lacks or slows, and quirks.EVALUATOR_PRECISION.
+"""Operators as numpy formulas, if onnx's ReferenceEvaluator lacks them, is slow, or has quirks.EVALUATOR_PRECISION.
 
-A formula takes the node's inputs (None where one is absent) and its attributes by name, and returns an array or a
-tuple.  It computes in the dtype it is given, so that in float64 it is a reference.  `opset`, where a formula asks for
-it, is the version of the node's domain, and `outputs` how many outputs the node has.
+A formula takes the node's inputs (None for an omitted one) and its attributes by name.  It returns an array or a tuple.
+It computes in the dtype of its inputs, so in float64 it is a reference.  If a formula has these parameters, `opset` is
+the version of the node's domain, and `outputs` the number of outputs of the node.
 
-Sources: the text of the operator in onnx.defs (default domain) or of ONNX Runtime 1.31's schema (`com.microsoft`, and
-SimplifiedLayerNormalization, which only ORT knows).
+Sources: the text of the operator in onnx.defs (default domain) or in ONNX Runtime 1.31's schema (`com.microsoft`, and
+SimplifiedLayerNormalization, which only ORT has).
 """
 
 import math
@@ -43,7 +43,7 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _gelu(x: Array, *, approximate: str = "none") -> Array:
-    # onnx's function body holds sqrt(2/pi) as float32, whatever the input is.
+    # onnx's function body has sqrt(2/pi) as float32 for every input dtype.
     return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x)
 
 
@@ -68,7 +68,7 @@ def _swish(x: Array, *, alpha: float = 1.0) -> Array:
 
 
 def _softplus(x: Array) -> Array:
-    # onnx's, and ONNX Runtime's in float64, take exp(x), which overflows from 709 on.
+    # onnx, and ONNX Runtime in float64, compute exp(x), which overflows from 709 on.
     return np.logaddexp(x, np.zeros((), x.dtype))
 
 
@@ -82,9 +82,9 @@ def _bias_add(x: Array, bias: Array, skip: Array) -> Array:
 
 
 def _shifted(x: Array, axis: int, opset: int) -> tuple[Array, tuple[int, ...]]:
-    """Return x less its maxima, as rows over the axes that softmax sums, and the shape to give back.
+    """Return x minus its maxima, with the axes that softmax sums as rows, and the shape of the result.
 
-    Before opset 13 the input is taken as a matrix, all axes from `axis` on being one.
+    Before opset 13, softmax treats the input as a matrix: all axes from `axis` on become one.
     """
     shape = x.shape
     if opset < 13:
@@ -110,12 +110,12 @@ def _softmax(x: Array, *, axis: int | None = None, opset: int = 13) -> Array:
 
 
 def _log_softmax(x: Array, *, axis: int | None = None, opset: int = 13) -> Array:
-    # onnx's takes the logarithm of softmax, which is -inf where softmax underflows.
+    # onnx computes the logarithm of softmax, which is -inf if softmax underflows.
     return _softmax_from(x, axis, opset, logarithm=True)
 
 
 def _reduce_log_sum_exp(x: Array, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    # onnx's makes NaN of rows that are infinite whole; the body that ONNX Runtime has from opset 28 on overflows.
+    # onnx returns NaN for rows of only infinities; the function body that ONNX Runtime uses from opset 28 on overflows.
     chosen = None if axes is None or not len(axes) else tuple(int(axis) for axis in axes)
     if chosen is None and noop_with_empty_axes:
         return x
@@ -126,7 +126,7 @@ def _reduce_log_sum_exp(x: Array, axes: Any = None, *, keepdims: int = 1, noop_w
 
 
 def _normalised(x: Array, axes: tuple[int, ...], epsilon: float, *, centred: bool = True) -> tuple[Array, Array, Array]:
-    """Return (x - mean) / sqrt(variance + epsilon), the mean, and one over that root; without mean if not centred."""
+    """Return (x - mean) / sqrt(variance + epsilon), the mean, and one over that root; if not centred, the mean is 0."""
     mean = x.mean(axis=axes, keepdims=True) if centred else np.zeros_like(x[..., :1])
     moved = x - mean if centred else x
     inverse = 1 / np.sqrt((moved * moved).mean(axis=axes, keepdims=True) + epsilon)
@@ -146,7 +146,7 @@ def _layer_norm(
     epsilon: float = _EPSILON,
     stash_type: int = 1,
 ) -> tuple[Array, ...]:
-    # onnx's refuses any stash_type but float32; here the statistics have the input's dtype.
+    # onnx rejects any stash_type but float32; here the statistics have the input's dtype.
     y, mean, inverse = _normalised(x, _from_axis(x, axis), epsilon)
     return y * scale + (0 if bias is None else bias), mean, inverse
 
@@ -205,18 +205,18 @@ def _skip_simplified_layer_norm(
 
 
 def _mean_variance_norm(x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array:
-    # onnx's body has constants of float32, which it then refuses to add to anything else.
+    # onnx's body has float32 constants, which it cannot add to other dtypes.
     moved = x - x.mean(axis=tuple(axes), keepdims=True)
     return moved / (np.sqrt((moved * moved).mean(axis=tuple(axes), keepdims=True)) + float(np.float32(1e-9)))
 
 
 def _require_groups(x: Array, scale: Array, bias: Array, groups: int, *, by_group: bool = False) -> None:
-    """Refuse inputs that are not a group normalisation of [N, C, ...], which numpy would broadcast."""
+    """Raise ValueError for shapes that do not fit a group normalisation of [N, C, ...], which numpy would broadcast."""
     if groups < 1 or x.shape[1] % groups:
-        raise ValueError(f"{x.shape[1]} channels are not {groups} groups")
+        raise ValueError(f"{x.shape[1]} channels cannot be divided into {groups} groups")
     wanted = (groups,) if by_group else (x.shape[1],)
     if scale.shape != wanted or bias.shape != wanted:
-        raise ValueError(f"scale and bias have shapes {scale.shape} and {bias.shape} where {wanted} is wanted")
+        raise ValueError(f"scale and bias have shapes {scale.shape} and {bias.shape}, expected {wanted}")
 
 
 def _in_group(x: Array, groups: int) -> int:
@@ -266,7 +266,7 @@ def _group_norm(
 def _skip_group_norm(
     x: Array, gamma: Array, beta: Array, skip: Array, bias: Array | None = None, **settings: Any
 ) -> tuple[Array, ...]:
-    if skip.ndim == 2:  # (N, C) stands for (N, 1, 1, C)
+    if skip.ndim == 2:  # (N, C) represents (N, 1, 1, C)
         skip = skip[:, None, None, :] if settings.get("channels_last", 1) else skip[:, :, None, None]
     total = x + skip
     if bias is not None:
@@ -295,7 +295,7 @@ def dequantize_linear(
     x: Array, scale: Array, zero: Array | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Array:
     """DequantizeLinear of ONNX: (x - zero) * scale in the dtype of the scale."""
-    # onnx's subtracts and multiplies in float32.
+    # onnx subtracts and multiplies in float32.
     if (scale.ndim and scale.size > 1) or block_size:
         axis = axis % x.ndim
         scale, zero = (_along(item, x, axis, block_size) for item in (scale, zero))
@@ -304,7 +304,7 @@ def dequantize_linear(
 
 
 def _along(item: Array | None, x: Array, axis: int, block_size: int) -> Array | None:
-    """Lay scales or zero points along one axis of x; with a block size, each stands for that many elements of it."""
+    """Broadcast scales or zero points along one axis of x; with a block size, each applies to that many elements."""
     if item is None:
         return None
     if block_size:
@@ -325,7 +325,7 @@ def _batch_norm(
     training_mode: int = 0,
     **_: Any,
 ) -> Array:
-    # onnx's own takes the opsets before 14 for training.
+    # onnx treats opsets before 14 as training.
     shape = (1, -1) + (1,) * (x.ndim - 2)
     used_mean, used_variance = mean, variance
     if training_mode:
@@ -340,7 +340,7 @@ def _batch_norm(
 
 
 def _optional(x: Any = None, **_: Any) -> Any:
-    # onnx's own puts what is there into a list, out of which its OptionalGetElement does not take it.
+    # onnx puts the value into a list, from which its OptionalGetElement does not take it out again.
     return x
 
 
@@ -394,4 +394,4 @@ REFERENCE_KERNELS: dict[tuple[str, str], Callable[..., Any]] = {
 }
 """Formulas by domain and name of the operator."""
 PLUGIN_KERNELS = [key for key in REFERENCE_KERNELS if key[0] == "trt.plugins"]
-"""Of them, those of TensorRT's plugins, which ONNX Runtime never has a kernel for on a CPU."""
+"""The formulas of TensorRT's plugins, for which ONNX Runtime never has a CPU kernel."""

@@ -1,7 +1,8 @@
-"""Attention whose heads share keys and values, for an onnx whose ReferenceEvaluator computes it wrongly.
+"""Attention whose heads share keys and values, for versions of onnx whose ReferenceEvaluator computes it wrongly.
 
-Head h of q heads over k heads of keys reads head h // (q / k) of those (onnx.defs, Attention: each is repeated, as in
-ONNX Runtime).  For quirks.EVALUATOR_SHARED_HEADS keys and values are repeated before the evaluator sees them.
+With q query heads and k key heads, query head h reads key head h // (q / k) (onnx.defs, Attention: key heads are
+repeated, as in ONNX Runtime).  Because of quirks.EVALUATOR_SHARED_HEADS, keys and values are repeated before the
+evaluator sees them.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ def attention(
     lengths: Array | None = None,
     **attributes: Any,
 ) -> tuple[Array, ...]:
-    """onnx's own Attention, after each head of keys and values was repeated for those that share it."""
+    """onnx's own Attention, on keys and values whose heads are repeated for the query heads that share them."""
     from onnx.reference.ops.op_attention import _compute_attention
 
     flat = q.ndim == 3
@@ -42,7 +43,7 @@ def attention(
 
 
 def _repeated(one: Array, heads: int, times: int) -> Array:
-    """Repeat each head of [b, heads, s, d], or of [b, s, heads·d]."""
+    """Repeat each head of [b, heads, s, d] or [b, s, heads·d]."""
     if one.ndim == 4:
         return np.repeat(one, times, axis=1)
     apart = one.reshape(*one.shape[:2], heads, one.shape[2] // heads)
@@ -50,4 +51,4 @@ def _repeated(one: Array, heads: int, times: int) -> Array:
 
 
 SHARED_HEADS = {("", "Attention"): attention} if EVALUATOR_SHARED_HEADS.affects(onnx.__version__) else {}
-"""The formula by domain and name of the operator, where the installed onnx needs one."""
+"""The formula by domain and name of the operator; empty if the installed onnx does not need it."""

@@ -1,8 +1,8 @@
-"""ONNX Runtime's attention operators in numpy, as their schemas and the CPU provider's kernels have them.
+"""ONNX Runtime's attention operators in numpy, according to their schemas and to the CPU provider's kernels.
 
-Sources: the schemas of `com.microsoft` in ONNX Runtime 1.32 (graph/contrib_ops/bert_defs.cc) and, where these are
-silent (what a causal attention does to the future, how keys of a past are counted), contrib_ops/cpu/bert.  B is the
-batch, S the rows of the queries, T those of the keys with the past, N heads, H the numbers of one.
+Sources: the schemas of `com.microsoft` in ONNX Runtime 1.32 (graph/contrib_ops/bert_defs.cc).  contrib_ops/cpu/bert has
+details that they leave open: how causal attention hides the future, and how keys of a past are counted.
+B: batch, S: query rows, T: key rows with the past, N: heads, H: head size.
 """
 
 from collections.abc import Callable
@@ -12,30 +12,30 @@ import numpy as np
 
 from surgeon.runtime.kernels.erf import Array
 
-_HIDDEN = -10000.0  # default of mask_filter_value, which is added
+_HIDDEN = -10000.0  # default of mask_filter_value, which is added to hidden scores
 
 
 def heads_of(x: Array, number: int) -> Array:
-    """[B, N, S, H] of rows [B, S, N·H]; what has four axes is so already."""
+    """[B, N, S, H] from rows [B, S, N·H]; a tensor with four axes is returned unchanged."""
     if x.ndim == 4:
         return x
     return x.reshape(*x.shape[:2], number, x.shape[2] // number if number else 0).transpose(0, 2, 1, 3)
 
 
 def rows_of(x: Array) -> Array:
-    """[B, S, N·H] of heads [B, N, S, H]."""
+    """[B, S, N·H] from heads [B, N, S, H]."""
     batch, heads, rows, columns = x.shape
     return x.transpose(0, 2, 1, 3).reshape(batch, rows, heads * columns)
 
 
 def _added(bias: Array | None, mask: Array | None, columns: int, filter_value: float, dtype: Any) -> Array | None:
-    """What scores have added: a bias, and for hidden keys a number.  mask: [B, T], or [B], the keys that there are."""
+    """The term to add to scores: a bias, plus a number for hidden keys.  mask: [B, T], or the number of keys [B]."""
     if mask is None:
         return bias
     if mask.ndim == 1:
         mask = np.arange(columns) < mask[:, None]
     if mask.ndim != 2 or mask.shape[1] != columns:
-        raise NotImplementedError(f"no formula for a mask of keys of shape {list(mask.shape)}")
+        raise NotImplementedError(f"no formula for a key mask of shape {list(mask.shape)}")
     hidden = np.where(mask[:, None, None, :] != 0, 0.0, filter_value).astype(dtype)
     return hidden if bias is None else np.asarray(bias + hidden)
 
@@ -51,7 +51,7 @@ def attended(
     cap: float = 0.0,
     sinks: Array | None = None,
 ) -> Array:
-    """softmax(cap(scale · q·kᵀ) + added)·v of heads.  shown: where the scores count.  sinks: one more score a head."""
+    """softmax(cap(scale · q·kᵀ) + added)·v of heads.  shown: visible scores.  sinks: an extra score for each head."""
     scores = (q @ k.swapaxes(-1, -2)) * q.dtype.type(scale)
     if cap:
         scores = cap * np.tanh(scores / cap)
@@ -71,7 +71,7 @@ def attended(
 
 
 def _up_to_own(rows: int, columns: int) -> Array:
-    """Where a row looks that sees the keys up to its own, which are the last ones."""
+    """A causal mask [rows, columns]; the rows are the last ones of the keys."""
     return np.asarray(np.arange(columns)[None, :] <= np.arange(rows)[:, None] + columns - rows)
 
 
@@ -98,10 +98,10 @@ def _multi_head_attention(
     """MultiHeadAttention.
 
     query: [B, S, N·H], or [B, S, N, 3, H] with keys and values.  key, value: [B, L, N·H], [B, N, L, H], or together
-    [B, L, N, 2, H].  bias: of all three.  Returns [B, S, N·H], and keys and values behind the past [B, N, P, H].
+    [B, L, N, 2, H].  bias: of all three.  Returns [B, S, N·H], and the keys and values after the past [B, N, P, H].
     """
     if any(item is not None for item in unknown) or outputs > 3:
-        raise NotImplementedError("no formula for MultiHeadAttention with a buffer for the past, or with its scores")
+        raise NotImplementedError("no formula for MultiHeadAttention with a past buffer or scores as an output")
     parts = [query, key, value]
     if query.ndim == 5:
         parts = [query[:, :, :, place].reshape(*query.shape[:2], -1) for place in range(3)]
@@ -109,7 +109,7 @@ def _multi_head_attention(
         parts[1:] = [key[:, :, :, place].reshape(*key.shape[:2], -1) for place in range(2)]
     if bias is not None:
         if any(part is None or part.ndim == 4 for part in parts):
-            raise NotImplementedError("no formula for MultiHeadAttention with a bias of keys that are heads")
+            raise NotImplementedError("no formula for MultiHeadAttention with a bias and keys that have 4 axes")
         at = np.cumsum([part.shape[2] for part in parts if part is not None])[:-1]
         parts = [part + one for part, one in zip(parts, np.split(bias, at), strict=True)]
     q, k, v = (heads_of(np.asarray(part), num_heads) for part in parts)
@@ -135,13 +135,13 @@ def _attention(
     do_rotary: int = 0,
     **_: Any,
 ) -> tuple[Array, ...]:
-    """Attention, of one product for queries, keys and values.
+    """Attention with one product for queries, keys and values.
 
-    x: [B, S, D].  weights: [D, sizes of all three].  past: [2, B, N, P, H].  Returns [B, S, N·H], and keys and values
-    behind the past, [2, B, N, T, H].
+    x: [B, S, D].  weights: [D, sizes of all three].  past: [2, B, N, P, H].  Returns [B, S, N·H], and the keys and
+    values with the past, [2, B, N, T, H].
     """
     if do_rotary or any(item is not None for item in unknown):
-        raise NotImplementedError("no formula for Attention with rotary embeddings, or with a buffer for the past")
+        raise NotImplementedError("no formula for Attention with rotary embeddings or a past buffer")
     made = x @ weights
     made = made if bias is None else made + bias
     sizes = qkv_hidden_sizes or [made.shape[-1] // 3] * 3
@@ -168,11 +168,11 @@ def _rotary_embedding(
 ) -> Array:
     """RotaryEmbedding (Su et al., arXiv:2104.09864).
 
-    x: [B, S, N·H] or [B, N, S, H].  position_ids: [B, S], or [1], where the first row stands.  cos_cache, sin_cache:
-    [positions, half of what is turned of a head].
+    x: [B, S, N·H] or [B, N, S, H].  position_ids: [B, S], or the position of the first row, [1].  cos_cache, sin_cache:
+    [positions, half of the rotated part of a head].
     """
     if is_packed_batching or scale != 1.0:
-        raise NotImplementedError("no formula for RotaryEmbedding of packed sequences, or with a scale")
+        raise NotImplementedError("no formula for RotaryEmbedding with packed sequences or a scale")
     turned = rotary_embedding_dim or 2 * cos_cache.shape[1]
     number = num_heads if rotary_embedding_dim and x.ndim == 3 else x.shape[-1] // turned
     heads = heads_of(x, number)
@@ -184,9 +184,9 @@ def _rotary_embedding(
 
 
 def rotated(heads: Array, cos: Array, sin: Array, *, interleaved: int = 0) -> Array:
-    """The first numbers of each head turned in pairs: neighbours where interleaved, else those of both halves.
+    """Rotate the first numbers of each head in pairs: neighbours if interleaved, else one of each half.
 
-    heads: [B, N, S, H].  cos, sin: [B, 1, S, half of what is turned].
+    heads: [B, N, S, H].  cos, sin: [B, 1, S, half of the rotated part].
     """
     turned = 2 * cos.shape[-1]
     part, rest = heads[..., :turned], heads[..., turned:]

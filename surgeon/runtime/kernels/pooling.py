@@ -1,6 +1,6 @@
-"""MaxPool, AveragePool, LpPool and their global forms as numpy formulas: one axis after the other, no padding laid out.
+"""MaxPool, AveragePool, LpPool and their global forms as numpy formulas: one axis after the other, without padding x.
 
-Source: the texts of the operators in onnx.defs; for NaN, which they do not mention, ONNX Runtime 1.31's kernels.
+Source: the texts of the operators in onnx.defs, and ONNX Runtime 1.31's kernels for NaN, which these do not mention.
 """
 
 import math
@@ -16,10 +16,10 @@ from surgeon.runtime.kernels.sliding_windows import WindowAxis, taps, windows
 def max_pool(
     x: Array, *, kernel_shape: Sequence[int], storage_order: int = 0, outputs: int = 1, **placing: Any
 ) -> Array | tuple[Array, Array]:
-    """MaxPool of [N, C, ...]: the maxima in x's dtype, and with two outputs their int64 places in the whole input.
+    """MaxPool of [N, C, ...]: the maxima in x's dtype, and with two outputs their int64 indices in the whole input.
 
-    A window whose first element is NaN gives NaN; any other NaN is passed over, as it is in ONNX Runtime's comparisons
-    (`x > greatest`).  Padding is less than any number.
+    A window whose first element is NaN gives NaN.  Any other NaN is ignored, because ONNX Runtime compares with
+    `x > greatest`.  Padding is less than any number.
     """
     axes = _windows(x, kernel_shape, **placing)
     if outputs < 2 and (x.dtype.kind in "iu" or not np.isnan(x).any()):
@@ -32,15 +32,15 @@ def max_pool(
 def _windows(x: Array, kernel: Sequence[int], **placing: Any) -> list[WindowAxis]:
     """Return the windows over [N, C, ...].
 
-    Raises ValueError where the standard and ONNX Runtime do not agree where they lie: in padding of SAME_UPPER and
-    SAME_LOWER, which ONNX Runtime gives dilated windows as if they had no gaps, and which may be negative there.
+    Raises ValueError if the standard and ONNX Runtime disagree on the padding of SAME_UPPER and SAME_LOWER.  ONNX
+    Runtime pads dilated windows as if they had no gaps, and the padding may be negative.
     """
     axes = windows(x.shape[2:], kernel, **placing)
     if str(placing.get("auto_pad", "")).startswith("SAME"):
         if any(axis.dilation > 1 for axis in axes):
-            raise ValueError("what SAME padding gives to dilated windows is disputed")
+            raise ValueError("ONNX Runtime and the standard disagree on SAME padding of dilated windows")
         if any(axis.behind < 0 for axis in axes):
-            raise ValueError("where SAME padding puts windows that do not cover their axis is disputed")
+            raise ValueError("ONNX Runtime and the standard disagree on SAME padding if windows do not cover an axis")
     return axes
 
 
@@ -49,7 +49,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _along(x: Array, axis: WindowAxis, place: int, start: Any, joined: Callable[..., Array]) -> Array:
-    """Join the elements of each window along one axis of x."""
+    """Reduce the elements of each window along one axis of x."""
     made = np.full((*x.shape[:place], axis.count, *x.shape[place + 1 :]), start, dtype=x.dtype)
     before = (slice(None),) * place
     for tap in range(axis.kernel):
@@ -60,7 +60,7 @@ def _along(x: Array, axis: WindowAxis, place: int, start: Any, joined: Callable[
 
 
 def _compared(x: Array, axes: Sequence[WindowAxis], storage_order: int) -> tuple[Array, Array]:
-    """Compare the elements of each window in order; return the greatest, and where they are."""
+    """Compare the elements of each window in order; return the greatest and their indices."""
     sizes = x.shape[2:]
     numbers = np.arange(math.prod(sizes)).reshape(sizes, order="F" if storage_order else "C")
     planes = np.arange(math.prod(x.shape[:2])).reshape(*x.shape[:2], *(1 for _ in axes)) * numbers.size
@@ -76,7 +76,7 @@ def _compared(x: Array, axes: Sequence[WindowAxis], storage_order: int) -> tuple
 
 
 def average_pool(x: Array, *, kernel_shape: Sequence[int], count_include_pad: int = 0, **placing: Any) -> Array:
-    """AveragePool of [N, C, ...] in x's dtype.  Padding counts where that is asked for; what lies behind it never."""
+    """AveragePool of [N, C, ...] in x's dtype.  Padding counts if `count_include_pad`; anything beyond never counts."""
     axes = _windows(x, kernel_shape, **placing)
     number: Array = np.ones((), dtype=x.dtype)
     for place, axis in enumerate(axes):
@@ -86,7 +86,7 @@ def average_pool(x: Array, *, kernel_shape: Sequence[int], count_include_pad: in
 
 
 def _counted(axis: WindowAxis, padding: bool) -> Array:
-    """Return for each window of an axis how many of its elements count."""
+    """Return the number of elements that count in each window of an axis."""
     at = np.arange(axis.count)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.pad_begin
     low, high = (-axis.pad_begin, axis.size + axis.pad_end) if padding else (0, axis.size)
     return ((at >= low) & (at < high)).sum(axis=1)
@@ -110,7 +110,7 @@ def global_average_pool(x: Array) -> Array:
 
 
 def global_max_pool(x: Array) -> Array:
-    """GlobalMaxPool of [N, C, ...]: [N, C, 1, ...].  NaN where one is."""
+    """GlobalMaxPool of [N, C, ...]: [N, C, 1, ...].  NaN if any element is NaN."""
     return x.max(axis=_spatial(x), keepdims=True)
 
 

@@ -1,7 +1,7 @@
 """RNN, GRU and LSTM as numpy formulas: inputs are projected for all steps at once, states step by step.
 
-Source: the texts of the operators in onnx.defs; where they leave a case open (what the outputs are behind a sequence's
-end, in what order alphas and betas are handed out), what ONNX Runtime 1.31 does.
+Source: the texts of the operators in onnx.defs, and ONNX Runtime 1.31 for cases that they leave open (outputs after the
+end of a sequence, the order of alphas and betas).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class _Weights:
 
     @property
     def both(self) -> Array:
-        """The biases of inputs and states together: [gates·H]."""
+        """The sum of the biases of inputs and states, [gates·H]."""
         return np.add(*np.split(self.bias, 2))
 
 
@@ -76,7 +76,7 @@ def gru(
         size = weights.states.shape[1]
         gates, candidate = weights.states[: 2 * size].T, weights.states[2 * size :].T
         own, beside = np.split(weights.bias, 2)
-        inner = beside[2 * size :]  # the candidate's bias, which is reset with the state if that comes after
+        inner = beside[2 * size :]  # the candidate's bias; with linear_before_reset it is reset like the state
         added = own + np.concatenate([beside[: 2 * size], np.zeros_like(inner) if linear_before_reset else inner])
         first_of, second_of = functions
 
@@ -159,20 +159,20 @@ def _run(
 
     arrays: x [S, B, I], weights [D, gates·H, I] and [D, gates·H, H], bias [D, 2·gates·H] or None; D directions.
     lengths: [B], None for S.  firsts: the states [D, B, H] before the first step, None for zeros.  peepholes: [D, 3·H].
-    With layout 1, B comes first.  clip: the limit of what goes into an activation.
-    Returns the outputs [S, D, B, H], zero behind a sequence's end, and the last states [D, B, H].
+    With layout 1, B comes first.  clip: limit of the inputs of activations.
+    Returns the outputs [S, D, B, H], zero after the end of a sequence, and the last states [D, B, H].
     Raises ValueError for shapes and settings that do not fit.
     """
     x, weight, recurrence, bias = arrays
     count = {"forward": 1, "reverse": 1, "bidirectional": 2}.get(direction)
     if count is None or len(weight) != count or len(recurrence) != count:
-        raise ValueError(f"{len(weight)} sets of weights are not for direction '{direction}'")
+        raise ValueError(f"{len(weight)} sets of weights do not match direction '{direction}'")
     if layout:
         x, firsts = np.swapaxes(x, 0, 1), [one if one is None else np.swapaxes(one, 0, 1) for one in firsts]
     steps, batch = x.shape[:2]
     lengths = np.full(batch, steps) if lengths is None else lengths
     if lengths.shape != (batch,) or (lengths > steps).any():
-        raise ValueError(f"lengths {lengths.tolist()} are not those of {batch} sequences of at most {steps}")
+        raise ValueError(f"lengths {lengths.tolist()} do not fit {batch} sequences of at most {steps} steps")
     bias = np.zeros((count, 2 * weight.shape[1]), dtype=x.dtype) if bias is None else bias
     blank = np.zeros((count, batch, recurrence.shape[2]), dtype=x.dtype)
     before = [blank if one is None else one for one in firsts]
@@ -194,7 +194,7 @@ def _run(
 
 
 def _functions(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> Functions:
-    """Return the activations; alphas and betas go in order to those that take one."""
+    """Return the activations; alphas and betas go in order to those that have such a parameter."""
     left, right = list(alphas), list(betas)
     found = []
     for name in names:
@@ -206,7 +206,7 @@ def _functions(names: Sequence[str], alphas: Sequence[float], betas: Sequence[fl
 
 
 def _walked(given: Array, step: Cell, states: States, lengths: Array, backwards: bool) -> tuple[Array, States]:
-    """Walk through projected inputs [S, B, gates·H]; a sequence that has ended keeps its states, and puts out zeros."""
+    """Run over projected inputs [S, B, gates·H]; a sequence that has ended keeps its states and outputs zeros."""
     steps, batch = given.shape[:2]
     at, columns = np.arange(steps)[:, None], np.arange(batch)
     inside = at < lengths

@@ -1,8 +1,8 @@
 """Activations of RNN, GRU, LSTM and FusedConv by lower-case name, with their parameters.
 
 Source: "Activation functions" in the text of LSTM in onnx.defs.  Defaults are those of the operators of the same names.
-Where ONNX Runtime 1.31 has others (zeros for Affine, ScaledTanh, ThresholdedRelu), or no operator has any, the
-parameters must be given.
+A parameter must be given if ONNX Runtime 1.31 has another default (0 for Affine, ScaledTanh, ThresholdedRelu), or if no
+operator has one.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ class Activation:
     function: Callable[..., Array]
     """Function of an array and the parameters alpha and beta."""
     defaults: tuple[float | None, ...] = ()
-    """Default of each parameter, None for one that must be given."""
+    """Default of each parameter; None for one that must be given."""
 
     def bound(self, numbers: Sequence[float | None]) -> Callable[[Array], Array]:
-        """Return the function with these parameters, defaults for those that are None or omitted.
+        """Return the function with these parameters; None and omitted ones get their defaults.
 
         Raises ValueError for a parameter that must be given.
         """
         given = (*numbers, *(None for _ in self.defaults))
         settled = [default if number is None else number for number, default in zip(given, self.defaults, strict=False)]
         if None in settled:
-            raise ValueError("an activation lacks its alpha or beta, for which ONNX Runtime and the standard disagree")
+            raise ValueError("an activation has no alpha or beta, and ONNX Runtime's defaults are not the standard's")
         return lambda x: self.function(x, *settled).astype(x.dtype)
 
 
@@ -60,8 +60,8 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def activation(name: str) -> Activation:
-    """Return an activation by its name, in letters of either case.  Raises ValueError for one that is not known."""
+    """Return an activation by its name, in any case.  Raises ValueError for an unknown one."""
     found = ACTIVATIONS.get(name.lower())
     if found is None:
-        raise ValueError(f"there is no activation '{name}'")
+        raise ValueError(f"unknown activation '{name}'")
     return found

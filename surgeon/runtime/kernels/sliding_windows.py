@@ -1,7 +1,7 @@
-"""Where the windows of a convolution or a pooling lie, axis by axis.
+"""The windows of a convolution or a pooling, axis by axis.
 
-Source: the texts of Conv, ConvTranspose, MaxPool and AveragePool in onnx.defs; where they leave a case open (padding
-that would be negative, windows that begin in the padding), what ONNX Runtime 1.31 does.
+Source: the texts of Conv, ConvTranspose, MaxPool and AveragePool in onnx.defs, and ONNX Runtime 1.31 for cases that
+they leave open (negative padding, windows that begin in the padding).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ Slices = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """The windows along one spatial axis; all numbers count elements."""
+    """The windows along one spatial axis, in elements."""
 
     size: int
     """Size of the axis, without padding."""
@@ -32,16 +32,16 @@ class WindowAxis:
 
     @property
     def extent(self) -> int:
-        """How far a window reaches, its gaps included."""
+        """Length of a window with its gaps."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
     def behind(self) -> int:
-        """How much padding the last window asks for; negative where it ends before the axis does."""
+        """Padding that the last window needs; negative if it ends before the axis."""
         return (self.count - 1) * self.stride + self.extent - self.pad_begin - self.size
 
     def reach(self, tap: int) -> tuple[slice, slice]:
-        """Return the windows whose element number `tap` lies within the axis, and the places of these elements."""
+        """Return the windows whose element number `tap` is within the axis, and the indices of these elements."""
         moved = tap * self.dilation - self.pad_begin
         first = max(0, -(moved // self.stride))
         past = min(self.count, (self.size - 1 - moved) // self.stride + 1)
@@ -63,14 +63,14 @@ def windows(
 ) -> list[WindowAxis]:
     """Return the windows of a convolution or a pooling along each spatial axis.
 
-    sizes, kernel, strides, dilations: one number an axis.  pads: all heads, then all tails.
-    Raises ValueError where their numbers do not fit together, and where a kernel spans more than its axis.
+    sizes, kernel, strides, dilations: one number per axis.  pads: all begins, then all ends.
+    Raises ValueError if their lengths do not match, or if a kernel spans more than its axis.
     """
     rank = len(sizes)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pads = pads or [0] * (2 * rank)
     if not rank == len(kernel) == len(strides) == len(dilations) == len(pads) // 2:
-        raise ValueError(f"{rank} spatial axes have kernel {kernel}, strides {strides}, dilations {dilations}")
+        raise ValueError(f"{rank} spatial axes do not match kernel {kernel}, strides {strides}, dilations {dilations}")
     found = []
     for place, size in enumerate(sizes):
         rule = (size, kernel[place], strides[place], dilations[place])
@@ -92,21 +92,21 @@ def _axis(
         head = tail = 0
     free = size + head + tail - extent
     count = (-(-free // stride) if ceil else free // stride) + 1
-    if ceil and (count - 1) * stride >= size + head:  # a window that begins behind the axis is none
+    if ceil and (count - 1) * stride >= size + head:  # a window that begins after the axis does not count
         count -= 1
-    if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it refuses
-        raise ValueError(f"a kernel that spans {extent} does not fit into {size} elements and their padding")
+    if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it raises
+        raise ValueError(f"a kernel that spans {extent} elements does not fit into {size} elements and their padding")
     return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=head, pad_end=tail)
 
 
 def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
-    """Split padding into begin and end: only SAME_UPPER puts an odd element at the end."""
+    """Split padding into begin and end; only SAME_UPPER puts an odd element at the end."""
     less = total // 2
     return (less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less)
 
 
 def taps(axes: Sequence[WindowAxis]) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
-    """Yield each place in the kernel, the windows for which it lies within the array, and where it lies for them."""
+    """Yield each index in the kernel, the windows for which it is within the array, and its elements for these."""
     for tap in product(*(range(axis.kernel) for axis in axes)):
         reached = [axis.reach(number) for axis, number in zip(axes, tap, strict=True)]
         yield tap, tuple(into for into, _ in reached), tuple(out_of for _, out_of in reached)

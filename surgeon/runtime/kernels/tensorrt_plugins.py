@@ -1,4 +1,4 @@
-"""Norms, scatterings and disentangled attention as TensorRT's plugins compute them, in numpy."""
+"""Norms, ScatterElements and disentangled attention in numpy, as TensorRT's plugins compute them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ _REDUCED = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maxi
 
 
 def _normal(x: Array, groups: int, epsilon: float) -> Array:
-    """Each group of channels less its mean, over √(its variance + ε), in float64: [N · groups, elements].
+    """Each group of channels minus its mean, divided by √(variance + ε), in float64: [N · groups, elements].
 
-    It is wider than the plugin, so that the rounding of a float kernel does not count against the pattern.
+    float64 is wider than the plugin's dtype, so rounding of a float kernel does not count against the pattern.
     """
     rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups).astype(np.float64)
     centred = rows - rows.mean(axis=-1, keepdims=True)
@@ -32,7 +32,7 @@ def _along_channels(y: Array, x: Array, scale: Array, bias: Array) -> Array:
 def tensorrt_group_norm(
     x: Array, scale: Array, bias: Array, *, num_groups: int, eps: float = _EPSILON, **_: Any
 ) -> Array:
-    """TensorRT's GroupNormalizationPlugin, as its reference in Python has it.  x: [N, C, H, W]; scale, bias: [C]."""
+    """TensorRT's GroupNormalizationPlugin, like its Python reference.  x: [N, C, H, W].  scale, bias: [C]."""
     return _along_channels(_normal(x, num_groups, eps), x, scale, bias)
 
 
@@ -46,7 +46,7 @@ def tensorrt_instance_norm(
     alpha: float = 0.0,
     **_: Any,
 ) -> Array:
-    """TensorRT's InstanceNormalization_TRT: a norm of each channel, and perhaps a LeakyRelu.  x: [N, C, (D,) H, W]."""
+    """TensorRT's InstanceNormalization_TRT: a norm of each channel, then LeakyRelu if `relu`.  x: [N, C, (D,) H, W]."""
     normal = _normal(x, x.shape[1], epsilon)
     y = _along_channels(normal, x, *(np.asarray(one, normal.dtype) for one in (scales, bias)))
     return np.where(y < 0, y * y.dtype.type(alpha), y) if relu else y
@@ -55,9 +55,9 @@ def tensorrt_instance_norm(
 def tensorrt_scatter_elements(
     data: Array, indices: Array, updates: Array, *, reduction: str, axis: int = 0, **_: Any
 ) -> Array:
-    """TensorRT's ScatterElements, which takes no indices that count from the end, and goes over all other axes."""
+    """TensorRT's ScatterElements, which does not support negative indices and covers all other axes."""
     if (indices < 0).any():
-        raise ValueError("the plugin ScatterElements takes no negative indices")
+        raise ValueError("the plugin ScatterElements does not support negative indices")
     found = data.copy()
     at = list(np.indices(indices.shape, sparse=True))
     at[axis] = indices
@@ -74,9 +74,9 @@ PLUGIN_NORMS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 def bucket(apart: int, span: int) -> int:
-    """The place from 0 to 2·span - 1 of a key so far before a query (plugin/disentangledAttentionPlugin, version 2).
+    """The bucket, 0 to 2·span - 1, of a key `apart` before its query (plugin/disentangledAttentionPlugin, version 2).
 
-    Up to half the span each distance has its own, behind that they grow by logarithm up to 2·span - 1.
+    Up to half the span, each distance has its own bucket.  Beyond that, buckets grow logarithmically.
     """
     middle = span // 2
     found = apart
@@ -91,10 +91,10 @@ def bucket(apart: int, span: int) -> int:
 def tensorrt_disentangled_attention(
     content: Array, to_places: Array, to_queries: Array, *, span: int, factor: float, **_: Any
 ) -> Array:
-    """TensorRT's DisentangledAttention_TRT: the sum of three parts, by one factor.
+    """TensorRT's DisentangledAttention_TRT: the sum of three parts, times one factor.
 
-    content: [B, S, S], what queries say to keys.  to_places: [B, S, 2·span], what queries say to places.  to_queries:
-    [B, S, 2·span], what keys say to places.  Returns [B, S, S].
+    content: [B, S, S], scores of queries and keys.  to_places: [B, S, 2·span], scores of queries and relative
+    positions.  to_queries: [B, S, 2·span], scores of keys and relative positions.  Returns [B, S, S].
     """
     length = content.shape[-1]
     at = np.array([[bucket(query - key, span) for key in range(length)] for query in range(length)], np.int64)

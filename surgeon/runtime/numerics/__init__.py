@@ -1,7 +1,4 @@
-"""Comparison of two arrays: tolerances, errors, and how far rounding may carry a result.
-
-It knows arrays and numbers, and no models.
-"""
+"""Comparison of arrays: tolerances, errors, and the effect of rounding on a result.  It does not depend on models."""
 
 __all__ = [
     "allowances",

@@ -1,4 +1,4 @@
-"""Compare two results of one output: tolerances by dtype, and which results are equal."""
+"""Compare two results of one output: tolerances by dtype, and equality."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,11 @@ from surgeon.result_base import JsonRecord
 from surgeon.text import format_beside_limit
 
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
-# in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large
-# as the terms, so elements that happen to be near zero carry errors of the tensor's size.
+# in the original's output.  The scale is that of the whole tensor, not of the element: rounding errors of sums are
+# proportional to the terms, so elements near zero have errors of the tensor's size.
 # float32: about 160 units in the last place of the scale.  Fusing costs 2e-7 of it in small networks and some 1e-6 in
-# deep ones; where 1.4142 stands for the square root of two, which patterns take it for, it costs up to 2e-5; the tanh
-# form of GELU differs from the erf form by 5e-4 absolute.  The others keep a like distance from their own precision.
+# deep ones.  It costs up to 2e-5 if the model has 1.4142 for the square root of two, which patterns accept.  The tanh
+# form of GELU differs from the erf form by 5e-4 absolute.  Other dtypes keep a similar distance from their precision.
 TOLERANCES: dict[str, tuple[float, float]] = {
     "float64": (1e-9, 1e-12),
     "complex128": (1e-9, 1e-12),
@@ -31,13 +31,13 @@ TOLERANCES: dict[str, tuple[float, float]] = {
     "float8_e5m2fnuz": (0.5, 1e-2),
 }
 EXACT = (0.0, 0.0)  # integers, booleans, strings
-_MANY = 16  # elements of a part of which not all are small by chance
-_MEANINGFUL = 1e-3  # elements below this part of the scale may be off by many of their units, and right
+_MANY = 16  # in a slice of so many elements, not all are small by chance
+_MEANINGFUL = 1e-3  # elements below this share of the scale may be off by many of their units and still be correct
 
 
 @dataclass(frozen=True, slots=True)
 class OutputError(JsonRecord):
-    """The largest error of one output.  It is infinite where shape, dtype, NaN or infinity differ."""
+    """The largest error of one output.  It is infinite if shape, dtype, NaN or infinity differ."""
 
     JSON = "name dtype max_abs max_rel scale allowed ok"
 
@@ -58,7 +58,7 @@ class OutputError(JsonRecord):
 
     @property
     def severity(self) -> float:
-        """How far the error goes towards what is allowed; beyond it above 1."""
+        """The error divided by the tolerance; above 1, the output fails."""
         if self.allowed:
             return self.max_abs / self.allowed
         return math.inf if self.max_abs else 0.0
@@ -71,11 +71,11 @@ class Comparison:
     error: OutputError
     """Its largest error."""
     why: str
-    """What is wrong, in words; "" for nothing."""
+    """The difference in words; empty if the output passes."""
 
 
 def tolerance(dtype: str, rtol: float | None = None, atol: float | None = None) -> tuple[float, float]:
-    """Return (rtol, atol) for a dtype's name.  The caller's numbers replace the table's, save for exact types."""
+    """Return (rtol, atol) for a dtype's name.  The caller's numbers replace the table's, except for exact types."""
     if dtype not in TOLERANCES:
         return EXACT
     usual = TOLERANCES[dtype]
@@ -92,10 +92,10 @@ def compare(
     *,
     by_parts: bool = False,
 ) -> Comparison:
-    """Compare two results of one output; `noise` is added to what is allowed.
+    """Compare two results of one output; `noise` is added to the tolerance.
 
-    by_parts: compare each element with the largest of its row and column too, if no tolerance is given, because an
-    output may hold scores next to positions in pixels.
+    by_parts: if no tolerance is given, also compare each element with the largest of its row and column, because an
+    output may contain scores next to positions in pixels.
     """
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
@@ -128,14 +128,14 @@ def compare(
         if gap[place] > limits[place]:
             ok, max_abs, allowed, scale = False, float(gap[place]), float(limits[place]), float(scales[place])
     by, most = format_beside_limit(max_abs, allowed)
-    why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
+    why = "" if ok else f"differs by {by} (limit {most}, values up to {scale:.3g})"
     return Comparison(OutputError(name, dtype, max_abs, max_rel=max_rel, scale=scale, allowed=allowed, ok=ok), why)
 
 
 def scale_per_slice(magnitude: np.ndarray) -> np.ndarray:
-    """For each element, the largest magnitude in its slice along each axis, and the smallest of these.
+    """For each element, the smallest of the largest magnitudes of its slices along each axis.
 
-    Slices of few elements do not count: all of them may be small by chance.
+    Slices of few elements do not count, because all of their elements may be small by chance.
     """
     found = np.full(magnitude.shape, magnitude.max(initial=0.0))
     for axis, count in enumerate(magnitude.shape):
@@ -146,11 +146,11 @@ def scale_per_slice(magnitude: np.ndarray) -> np.ndarray:
 
 
 def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: float) -> Comparison:
-    """Compare integers, booleans or strings: all elements must be equal (integers: up to `noise`)."""
+    """Compare integers, booleans or strings: all elements must be equal (integers up to `noise`)."""
     wrong = int(np.count_nonzero(a != b))
     numeric = dtype not in ("string", "bool")
     scale = max_abs_difference(a, np.zeros_like(a)) if numeric else 1.0
-    # Integers beyond 2**53 may differ and yet be equal as doubles.
+    # Integers beyond 2**53 may differ but be equal as doubles.
     gap = max(max_abs_difference(a, b), 1.0) if wrong else 0.0
     ok = gap <= noise
     by = f", by {gap:.4g} at most" if numeric else ""
@@ -160,67 +160,67 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
 
 
 def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str | None:
-    """Why two results cannot be compared, by their dtypes or shapes; None if they can."""
+    """The difference in dtype or shape, in words; None if there is none."""
     if dtype_name(rewritten) != dtype_name(original):
-        return f"is {dtype_name(rewritten)} where the original's is {dtype_name(original)}"
+        return f"is {dtype_name(rewritten)}, but {dtype_name(original)} in the original"
     if original.shape != rewritten.shape:
-        return f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
+        return f"has shape {list(rewritten.shape)}, but {list(original.shape)} in the original"
     return None
 
 
 def only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The chosen elements, and 0 for the others."""
+    """The chosen elements, and 0 instead of the others."""
     return array if chosen.all() else np.where(chosen, array, 0)
 
 
 def is_meaningful(magnitude: np.ndarray, scale: float) -> np.ndarray:
-    """Which elements count in errors relative to themselves: those that are not small beside the largest."""
+    """A mask of the elements whose relative error counts: those that are not small compared with the largest."""
     return np.asarray(magnitude >= _MEANINGFUL * scale)
 
 
 def max_relative(gap: np.ndarray, magnitude: np.ndarray, scale: float) -> float:
-    """The largest gap / magnitude over meaningful elements but zeros."""
+    """The largest gap / magnitude over meaningful nonzero elements."""
     counted = is_meaningful(magnitude, scale) & (magnitude > 0)
     return float(np.divide(gap, magnitude, out=np.zeros_like(gap), where=counted).max(initial=0.0))
 
 
 def non_finite_mismatch(a: np.ndarray, b: np.ndarray) -> str | None:
-    """Where NaN or infinity (by sign) differ, in words; None for nowhere."""
+    """The difference in NaN or infinity (by sign), in words; None if there is none."""
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     if (count := int(np.count_nonzero(nan_a != nan_b))) > 0:
-        return f"has NaN in other places than the original ({count} of {a.size} elements)"
+        return f"is NaN at other indices than the original ({count} of {a.size} elements)"
     inf_a, inf_b = np.isinf(a), np.isinf(b)
-    # The sign matters where both are infinite; of complex infinities only the place counts.
+    # The sign matters if both are infinite.  Complex infinities have no sign.
     signs = (inf_a & inf_b & (a != b)) if a.dtype.kind == "f" else np.zeros_like(inf_a)
     if (count := int(np.count_nonzero((inf_a != inf_b) | signs))) > 0:
-        return f"has infinity in other places than the original ({count} of {a.size} elements)"
+        return f"is infinite at other indices than the original ({count} of {a.size} elements)"
     return None
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """Return small floats as float32, others as they are."""
+    """Return small floats as float32, others unchanged."""
     return array if array.dtype.kind in "fc" and array.dtype.itemsize >= 4 else array.astype(np.float32)
 
 
 @cache
 def name_of_dtype(dtype: np.dtype) -> str:
-    """Return `dtype.name`, which numpy puts together anew each time."""
+    """Return `dtype.name`, which numpy computes anew each time."""
     return dtype.name
 
 
 def dtype_name(array: np.ndarray) -> str:
-    """Return the dtype's name, `string` for text."""
+    """Return the dtype's name; `string` for text."""
     return "string" if array.dtype.kind in "OUS" else name_of_dtype(array.dtype)
 
 
 def max_magnitude(array: np.ndarray) -> float:
-    """Return the largest finite magnitude, 0 for none."""
+    """Return the largest finite magnitude, 0 without any."""
     magnitude = np.abs(_wide(array))
     return float(magnitude.max(initial=0.0, where=np.isfinite(magnitude)))
 
 
 def max_abs_difference(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest |a - b| where both are finite, 0 for none.  Strings and booleans count 1 per difference."""
+    """Return the largest finite |a - b|, 0 without any.  For strings and booleans, 1 if any element differs."""
     if dtype_name(a) in ("string", "bool"):
         return float(np.any(a != b))
     wide = np.float64 if dtype_name(a) not in TOLERANCES else None
@@ -235,12 +235,12 @@ _SHOWN: dict[str, Callable[[Any], object]] = {"b": bool, "i": int, "u": int, "O"
 
 @dataclass(slots=True)
 class OutputRange:
-    """The values of an output over all runs, which show whether comparing it is informative."""
+    """The values of an output over all runs, to decide whether a comparison is informative."""
 
     size: int = 0
     """Number of elements."""
     low: Any = None
-    """Smallest value, None before the first."""
+    """Smallest value; None before the first."""
     high: Any = None
     """Largest value."""
     numbers: bool = False
@@ -248,10 +248,10 @@ class OutputRange:
     allowed: float = 0.0
     """Largest tolerance."""
     kind: Callable[[Any], object] = float
-    """How a value is shown."""
+    """Converts a value for messages."""
 
     def add(self, array: np.ndarray, allowed: float) -> None:
-        """Add one result of the original, and the error that was allowed for it."""
+        """Add one result of the original, and its tolerance."""
         self.size += array.size
         self.kind = _SHOWN.get(array.dtype.kind, float)
         self.allowed = max(self.allowed, allowed)
@@ -275,7 +275,7 @@ class OutputRange:
         if not self.numbers:
             return "is all NaN"
         if self.low == self.high:
-            return f"is {self.kind(self.low)} throughout"
+            return f"is {self.kind(self.low)} everywhere"
         if self.allowed and not isinstance(self.low, str) and self.high - self.low <= self.allowed:
             return f"varies less than the tolerance of {self.allowed:.3g}"
         return None
@@ -284,12 +284,12 @@ class OutputRange:
 def uninformative_outputs(
     answers: Sequence[Mapping[str, np.ndarray]], allowed: Callable[[str, np.ndarray], float], *, has_inputs: bool
 ) -> tuple[dict[str, str], bool]:
-    """The outputs that could show no difference in any of these runs, each with the reason; and whether all are such.
+    """The outputs that cannot show a difference in any of these runs, with reasons; and whether these are all outputs.
 
-    allowed: the error that an output may have in one run.  has_inputs: whether the model has any; else a constant is
+    allowed: the tolerance of an output in one run.  has_inputs: whether the model has any; otherwise a constant is
     informative.
     """
-    # What a list holds counts, not that it always has the same length.
+    # The items of a list count, not its length.
     names = [name for name in answers[0] if not name.startswith(("len(", "keys("))]
     empty: dict[str, str] = {}
     for name in names:
@@ -307,36 +307,36 @@ def uninformative_message(empty: Mapping[str, str], *, all_are: bool) -> str:
     """A sentence on outputs that are not informative."""
     if all_are:
         name, why = next(iter(empty.items()))
-        return f"No output tells anything: '{name}' {why} in the original."
+        return f"No output can show a difference: '{name}' {why} in the original."
     listed = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
-    return f"Not every output tells something: {listed}."
+    return f"Some outputs cannot show a difference: {listed}."
 
 
 def require_tolerances(rtol: float | None, atol: float | None) -> None:
-    """Raise UsageError for a tolerance that is negative, infinite or no number."""
+    """Raise UsageError for a tolerance that is negative, infinite or not a number."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not isinstance(value, (int, float, type(None))):
-            raise UsageError(f"The tolerance {name} is {value!r}: give a number, as 1e-4.")
+            raise UsageError(f"{name} must be a number, for example 1e-4, but is {value!r}.")
         if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"The tolerance {name} is {value}: give a finite number of at least 0.")
+            raise UsageError(f"{name} must be a finite number of at least 0, but is {value}.")
 
 
 def ignore_non_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
-    """Return `rewritten`, with the original's elements wherever those are not finite: they are then not compared."""
+    """Return `rewritten` with the original's non-finite elements, so that these are not compared."""
     if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
         return rewritten
     return np.asarray(np.where(np.isfinite(original), rewritten, original))
 
 
 def count_newly_finite(original: np.ndarray, rewritten: np.ndarray) -> int:
-    """How many elements are finite where those of the original are not; 0 where the two cannot be compared."""
+    """The number of finite elements that are not finite in the original; 0 if the two cannot be compared."""
     if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
         return 0
     return int(np.count_nonzero(~np.isfinite(original) & np.isfinite(rewritten)))
 
 
 def tolerances_in_force(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:
-    """Return the tolerances in force for these dtypes, as `<dtype> rtol` and `<dtype> atol`."""
+    """Return the tolerances for these dtypes, as `<dtype> rtol` and `<dtype> atol`."""
     stated: dict[str, float] = {}
     for dtype in dtypes:
         stated[f"{dtype} rtol"], stated[f"{dtype} atol"] = tolerance(dtype, rtol, atol)
@@ -344,7 +344,7 @@ def tolerances_in_force(dtypes: Mapping[str, object], rtol: float | None, atol: 
 
 
 def same_values(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays are the same in dtype, shape and every element, NaN equal to NaN."""
+    """Whether two arrays are equal in dtype, shape and every element; NaN equals NaN."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     return bool(np.array_equal(a, b)) or (a.dtype.kind != "O" and a.tobytes() == b.tobytes())

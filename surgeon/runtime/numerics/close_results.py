@@ -1,7 +1,7 @@
-"""Judge results that are close to the original's without a reference in higher precision: nine of ten results are.
+"""Judge results that are close to the original's, without a reference in higher precision.
 
-Such a result passes whatever the original is worth, because it is as right or as wrong as the original.  The reference
-and the sensitivity of a computation cost several runs, so they are for results that do not pass here.
+Nine of ten results are close.  Such a result passes, because it is as right or as wrong as the original.  The reference
+and the sensitivity of a computation cost several runs, so only results that do not pass here need them.
 """
 
 from dataclasses import replace
@@ -24,12 +24,12 @@ from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
 
 
 def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: JudgeSettings) -> TensorError | None:
-    """The verdict on a result that passes because it is close to the original, None for any other.
+    """The verdict on a result that passes because it is close to the original; None for any other result.
 
-    Equal bits pass.  So do floats within the dtype's or the user's tolerance of the original; NaN and infinity must be
-    equal, and signs of zeros if they count.  Where all numbers are integers they may differ by a quarter.
+    Equal bits pass.  Floats pass within the dtype's or the user's tolerance.  NaN and infinity must be equal, and signs
+    of zeros if they count.  If all numbers are integers, they may differ by a quarter.
 
-    The severity is an upper bound: all other allowances are left out, and the original stands for the reference.
+    The severity is an upper bound: it ignores all other allowances, and the original is the reference.
     """
     dtype = dtype_name(original)
     if mismatch_reason(original, rewritten) is not None:
@@ -53,7 +53,7 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
             return None
         gap = np.abs(only(a, finite) - only(b, finite))
         if not asked.is_own and gap.max(initial=0.0) > COUNTED and np.array_equal(magnitude, np.round(magnitude)):
-            return None  # they may be counts, which nothing rounds
+            return None  # they may be counts, which no step rounds
         limit = allowed_rounding(MagnitudeClasses(magnitude.astype(np.float64), finite), asked).size
         if not (gap <= limit).all():
             return None
@@ -70,12 +70,12 @@ def judge_close(name: str, original: np.ndarray, rewritten: np.ndarray, asked: J
 
 
 def _same_bits(original: np.ndarray, rewritten: np.ndarray) -> bool:
-    """Whether two arrays of one shape hold the same bits; False for strings."""
+    """Whether two arrays of the same shape have the same bits; False for strings."""
     return original.dtype == rewritten.dtype != object and original.tobytes() == rewritten.tobytes()
 
 
 def _same_kinds(a: np.ndarray, b: np.ndarray, finite: np.ndarray, has_signs: bool) -> bool:
-    """Whether NaN, infinity by sign and, if they count, zeros by sign are in the same places."""
+    """Whether NaN, infinity by sign and, if `has_signs`, zeros by sign have the same indices."""
     if not (finite.all() and np.isfinite(b).all()) and non_finite_mismatch(a, b) is not None:
         return False
     zero = (a == 0) & (b == 0) if has_signs else np.zeros(0, np.bool_)

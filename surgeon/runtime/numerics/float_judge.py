@@ -1,4 +1,4 @@
-"""Compare two results of one float tensor with a reference, element by element, and each with its limit."""
+"""Compare two results of one float tensor with a reference, element by element, with a limit for each."""
 
 import math
 
@@ -19,21 +19,20 @@ from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, sp
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
 from surgeon.text import format_beside_limit
 
-# The part of the largest number that rounding may take while something is left to be judged: with the factor of 4 above
-# one unit, zeros in place of the result still differ by more than rounding, though few other functions do.
+# The largest share of the largest number that rounding may change in a tensor that can be judged.  Zeros instead of the
+# result then still differ by more than rounding, although few other functions do.
 _VISIBLE = 1 / 8
-# The part of the largest number that kernels may err by while they cannot hide another function.  Rounding is measured
-# here and kernels are not, so it is a quarter of the part for rounding.
+# The largest share of the largest number that kernel errors may have without hiding another function.  Rounding is
+# measured and kernel errors are not, so this is a quarter of the share for rounding.
 HIDING = 1 / 32
 _KINDS = ("finite", "NaN", "inf", "-inf")
 _FINITE, _NAN, _INF, _MINUS_INF = range(len(_KINDS))
 
 
 class FloatJudge:
-    """Two results of one tensor, its reference, and what is allowed; one shape, flat, in float64.
+    """Two results of one tensor, its reference, and the limits, as flat float64 arrays of the same shape.
 
-    The reference is None where the original serves as one.  The attributes are intermediate results that several of the
-    checks read, so they stay together.
+    reference: None if the original serves as one.  The attributes are intermediate results that several checks share.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class FloatJudge:
             widen_narrow_float(array).astype(wide).ravel() for array in (original, rewritten, right)
         )
         self.kind_a, self.kind_b = _kinds(self.a), _kinds(self.b)
-        self.kind = _kinds(round_to_dtype(self.right, self.dtype))  # the reference's, as the output's dtype holds it
+        self.kind = _kinds(round_to_dtype(self.right, self.dtype))  # of the reference, rounded to the output's dtype
         finite = self.kind == _FINITE
         self.magnitude = np.abs(only(self.right, finite))
         self.classes = MagnitudeClasses(self.magnitude.astype(np.float64, copy=False), finite)
@@ -70,14 +69,14 @@ class FloatJudge:
         self.allowances, self.allowed = (*fixed, *measured), self.tolerance + sum(one.size for one in measured)
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
-        """One value for each element; one value for all stays one."""
+        """One value for each element; a scalar stays a scalar."""
         return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
 
     def _countable(self) -> np.ndarray:
-        """Where an integer differs from a rounded number: all floats beyond some size are integers.
+        """A mask of the distinguishable integers: beyond some size, all floats are integers.
 
-        A reference in higher precision differs there too.  Nowhere where output or original hold other numbers than
-        integers.
+        With a reference in higher precision, all integers are distinguishable.  The mask is all False if output or
+        original contain other numbers than integers.
         """
         finite = self.right[self.kind == _FINITE]
         if not finite.size or np.any(self.gap_a) or np.any(finite != np.round(finite)):
@@ -88,7 +87,7 @@ class FloatJudge:
 
     def judge(self, name: str) -> TensorError:
         """Return the verdict on tensor `name`."""
-        near = self.gap_a + self.tolerance  # rounding on top of what the original errs by there
+        near = self.gap_a + self.tolerance  # the error of the original, plus rounding
         beyond = (self.gap > self.allowed) & (self.gap <= near)
         exempt = self.both & ((self.gap <= self.gap_a) | beyond | self._lost())
         far = self.both & ~exempt & ~(self.gap <= self.allowed)
@@ -125,13 +124,13 @@ class FloatJudge:
         return self.allowances[int(np.argmax(sizes))].because
 
     def _blurring(self) -> np.ndarray:
-        """Where the absolute error of kernels is a large part of the largest number, and how large it is."""
+        """The absolute error of kernels if it is a large share of the largest number, else 0."""
         asked = self.asked
         by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else kernel_error(asked)
         return np.where(by_kernels > HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
-        """Where both original and result err by more of the largest number than rounding explains."""
+        """A mask of elements at which both original and result are off by more than rounding explains."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
         largest = self._at(self.magnitude, None)
@@ -139,7 +138,7 @@ class FloatJudge:
         return np.asarray((self.gap_a > _VISIBLE * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
-        """The element closest to, or furthest beyond, what is allowed; None where none differs."""
+        """The element closest to its limit, or furthest beyond it; None if none differs."""
         part = np.full(self.gap.shape, -1.0)
         with np.errstate(all="ignore"):
             np.divide(self.gap, self.allowed, out=part, where=among & (self.gap > 0))
@@ -151,7 +150,7 @@ class FloatJudge:
         return place if part[place] >= 0 else None
 
     def _at(self, values: np.ndarray, place: int | None) -> float:
-        """One of these values, that of the largest element if none is decisive; 0 without elements."""
+        """The value at an element; at the largest element if `place` is None; 0 without elements."""
         if not values.size:
             return 0.0
         return float(values[int(self.magnitude.argmax()) if place is None else place])
@@ -162,11 +161,11 @@ class FloatJudge:
         return not largest or self._at(self.rounding, None) <= _VISIBLE * largest
 
     def _gap(self, result: np.ndarray, both: np.ndarray) -> np.ndarray:
-        """Return |result - reference| where both are finite, else 0."""
+        """Return |result - reference|, and 0 unless both are finite."""
         return np.asarray(np.abs(only(result, both) - only(self.right, both)))
 
     def _unlike(self) -> np.ndarray:
-        """Where NaN, infinity or a finite number is not what it should be."""
+        """A mask of elements whose kind (NaN, infinity or finite) is wrong."""
         unlike = ~self.both & (self.kind_b != self.kind)
         if np.any(unlike):
             unlike &= ~self._at_the_limit() & ~self._as_the_overflowed_original()
@@ -176,11 +175,11 @@ class FloatJudge:
         return np.asarray(unlike)
 
     def _lost(self) -> np.ndarray:
-        """Where the original overflowed on large inputs and the reference did not: any result is accepted there."""
+        """A mask of elements at which only the original overflowed on large inputs: any result is accepted there."""
         return np.asarray((self.kind == _FINITE) & (self.kind_a != _FINITE) & self.asked.overflowing)
 
     def _turned(self) -> np.ndarray:
-        """Where a zero has another sign than in original and reference, and signs of zeros count."""
+        """A mask of zeros whose sign is not that of original and reference, if signs of zeros count."""
         if not self.asked.signed_zeros or self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         zero = (self.a == 0) & (self.b == 0) & (self.right == 0)
@@ -188,18 +187,18 @@ class FloatJudge:
         return np.asarray(zero & (signs[0] == signs[2]) & (signs[0] != signs[1]))
 
     def _zero_sign_message(self, turned: np.ndarray) -> str | None:
-        """A sentence on zeros of another sign; None for none."""
+        """A clause on zeros of another sign; None without any."""
         if not np.any(turned):
             return None
         signs = ("0", "-0") if np.signbit(self.a[turned][0]) else ("-0", "0")
         count = f"({np.count_nonzero(turned)} of {self.b.size} elements)"
-        return f"is {signs[0]} where the original is {signs[1]} {count}, and something behind it divides by that"
+        return f"is {signs[0]} instead of {signs[1]} {count}, and a later node divides by it"
 
     def _at_the_limit(self) -> np.ndarray:
-        """Where one of result and reference is just below the dtype's largest number, the other just above.
+        """A mask of elements at which one of result and reference is just below the dtype's largest number, one above.
 
-        Not where the largest number itself is right and no input is large: there a bound holds infinity back.  In
-        float64 it may be a kernel's bound, which the reference has too: a Clip without one.
+        Excluded is the case that the largest number itself is right and no input is large: there a bound replaces
+        infinity.  In float64, this may be a kernel's bound that the reference has too: a Clip without bounds.
         """
         if self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
@@ -214,9 +213,9 @@ class FloatJudge:
         return np.asarray(over | under)
 
     def _as_the_overflowed_original(self) -> np.ndarray:
-        """Where the original is not of the reference's kind, and the result equals the original's kind.
+        """A mask of elements at which the original's kind is not the reference's, but the result's is the original's.
 
-        Infinity is accepted where the original is NaN and the reference finite: 1e-45 / 0 where the original has 0 / 0.
+        Infinity is also accepted if the original is NaN and the reference finite: 1e-45 / 0 instead of 0 / 0.
         """
         no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
         lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
@@ -225,9 +224,10 @@ class FloatJudge:
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
 
     def _overflowed_too(self) -> np.ndarray:
-        """Where one of result and original is NaN, the other infinite: intermediate infinities may cancel.
+        """A mask of elements at which one of result and original is NaN, the other infinite.
 
-        A sum of many terms that overflows stays at the end that it reached first, which depends on their order.
+        Intermediate infinities may cancel.  A sum that overflows keeps the infinity that it reached first, which
+        depends on the order of its terms.
         """
         endless, own = ((kind == _INF) | (kind == _MINUS_INF) for kind in (self.kind_b, self.kind_a))
         nan = (self.kind_b == _NAN) & own
@@ -235,7 +235,7 @@ class FloatJudge:
         return np.asarray(nan | (infinite & (self.kind != _NAN)))
 
     def _overflowed_on_the_way(self) -> np.ndarray:
-        """Where a result is so large that its factors overflow early in another order."""
+        """A mask of results so large that their factors may overflow early in another order."""
         if self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         above = (self.kind_b == _INF) & (self.right > 0)
@@ -243,7 +243,7 @@ class FloatJudge:
         return np.asarray((above | below) & (np.abs(self.right) >= math.sqrt(float(self.limits.max))))
 
     def _kind_message(self, unlike: np.ndarray) -> str | None:
-        """A sentence on NaN, infinity and finite numbers that differ, in the commonest case; None for none."""
+        """A clause on the most frequent difference of NaN, infinity and finite numbers; None without any."""
         if not np.any(unlike):
             return None
         cases = np.stack([self.kind_b[unlike], self.kind_a[unlike], self.kind[unlike]], axis=1)
@@ -251,44 +251,44 @@ class FloatJudge:
         b, a, right = (_KINDS[kind] for kind in found[counts.argmax()])
         count = f"({counts.max()} of {self.b.size} elements)"
         if a == right:
-            return f"is {b} where the original is {a} {count}"
-        return f"is {b} where the original is {a} and the {self.independent} reference {right} {count}"
+            return f"is {b} instead of {a} {count}"
+        return f"is {b}, the original is {a}, and the {self.independent} reference is {right} {count}"
 
     def _distance_message(self, far: np.ndarray) -> str | None:
-        """A sentence on the worst of the elements that are too far; None for none."""
+        """A clause on the worst of the elements beyond their limits; None without any."""
         place = self._furthest(far) if np.any(far) else None
         if place is None:
             return None
         scale = self.classes.spread(self.classes.scale)[place]
         gap, allowed = format_beside_limit(self.gap[place], self.allowed[place])
-        numbers = f"by {gap} where {allowed} is allowed (scale {scale:.3g})"
+        numbers = f"by {gap} (limit {allowed}, values up to {scale:.3g})"
         if self.independent is None:
             return f"differs from the original {numbers}"
         kind = self.kind_a[place]
         own = f"differs by {self.gap_a[place]:.3g}" if kind == _FINITE else f"is {_KINDS[kind]}"
-        return f"differs from the {self.independent} reference {numbers}; the original {own} there"
+        return f"differs from the {self.independent} reference {numbers}; the original {own}"
 
     def _deviation(self, gap: np.ndarray) -> Deviation:
-        """Return the largest of these distances from the reference, in all three measures."""
+        """The largest of these distances from the reference, in all three measures."""
         return deviation(gap, self.magnitude, self.dtype)
 
 
 def deviation(gap: np.ndarray, magnitude: np.ndarray, dtype: np.dtype) -> Deviation:
-    """The largest of these distances in all three measures, from numbers of these magnitudes."""
+    """The largest of these distances from numbers of these magnitudes, in all three measures."""
     scale = magnitude.max(initial=0.0)
     ulps = float((gap / spacing(magnitude, dtype)).max(initial=0.0, where=is_meaningful(magnitude, scale)))
     return Deviation(float(gap.max(initial=0.0)), max_relative(gap, magnitude, scale), ulps)
 
 
 def _ratio(gap: float, allowed: float) -> float:
-    """Return gap / allowed; 0 for no gap at all, or where anything is allowed."""
+    """Return gap / allowed; 0 without a gap, or if the limit is infinite."""
     if gap == 0 or allowed == math.inf:
         return 0.0
     return gap / allowed if allowed else math.inf
 
 
 def _kinds(array: np.ndarray) -> np.ndarray:
-    """Return, for each element, which of `_KINDS` it is.  Complex infinities have no sign."""
+    """Return the index in `_KINDS` of each element.  Complex infinities have no sign."""
     if np.isfinite(array).all():
         return np.full(array.shape, _FINITE, np.int8)
     kinds = np.where(np.isnan(array), _NAN, _FINITE)

@@ -1,4 +1,4 @@
-"""Inputs moved by units in the last place, as rounding before them might have moved them."""
+"""Inputs moved by units in the last place, like earlier rounding might do."""
 
 import zlib
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ from surgeon.runtime.numerics.sensitivity import spacing, widen_narrow_float
 def perturb_by_ulp(
     feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return the inputs with every float moved to the next number of its dtype, up or down at random by turn.
+    """Return the inputs with every float moved to the next number of its dtype, randomly up or down.
 
-    Zeros, infinities and NaN stay.  So do integers, which often have a meaning (masks, counts held as floats), except
-    in inputs named in `whole`.  No number becomes infinite.
+    turn: seed of the directions.  Zeros, infinities and NaN stay.  So do integers, which often have a meaning (masks,
+    counts in floats), except in inputs named in `whole`.  No number becomes infinite.
     """
     return {name: _moved(array, _seed(name, turn), name in whole) for name, array in feeds.items()}
 
@@ -24,7 +24,7 @@ def perturb_by_ulp(
 def perturb_by_units(
     feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float
 ) -> dict[str, np.ndarray]:
-    """The same in float64 by any number of units; the direction depends only on the turn."""
+    """Like `perturb_by_ulp`, but in float64 and by any number of units; the directions depend only on the turn."""
     return {name: _moved_apart(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
 
 
@@ -33,7 +33,7 @@ def _seed(name: str, turn: int) -> int:
 
 
 def is_real(array: np.ndarray) -> bool:
-    """Whether an array holds floats that can be moved."""
+    """Whether an array contains floats that can be moved."""
     return dtype_name(array) in TOLERANCES and array.dtype.kind != "c"
 
 
@@ -51,7 +51,7 @@ def _moved(array: np.ndarray, seed: int, whole: bool) -> np.ndarray:
         return array
     with np.errstate(all="ignore"):
         ends = np.where(_up(array, seed), np.inf, -np.inf)
-        # Formats without infinity have NaN in its place, and nothing is next to that.
+        # Formats without infinity have NaN instead, which has no next number.
         limit = float(ml_dtypes.finfo(array.dtype).max)
         ends = np.clip(ends, -limit, limit).astype(array.dtype)
         return np.asarray(np.where(_stays(array, whole), array, np.nextafter(array, ends)), dtype=array.dtype)

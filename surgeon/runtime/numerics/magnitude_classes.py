@@ -1,28 +1,28 @@
-"""Classes of magnitude, so that each number of a tensor is judged beside similar ones."""
+"""Classes of magnitude, so that each number of a tensor is judged relative to similar ones."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-# Powers of two that one class spans: a number is at least 1/256 of the largest of its class, so that the tolerance of
-# float32, 2e-5 of that one, is at most half a per cent of it.
+# Powers of two in one class: a number is at least 1/256 of the largest of its class.  So the tolerance of float32, 2e-5
+# of the largest, is at most half a per cent of the number.
 BINADES = 8
 # Times the lowest decile: larger numbers are mask values or outliers.  The largest of a million normal numbers is 40
 # times their lowest decile.
 _ORDINARY = 2.0**7
-_TENTH = 0.1  # a decile, so that a few zeros or tiny numbers do not decide
+_TENTH = 0.1  # the lowest decile, so that a few zeros or tiny numbers do not matter
 
 
 class MagnitudeClasses:
     """The finite numbers of one tensor, flat, by magnitude.
 
-    scale: the largest magnitude of each class.  largest: that of all.  usual: that of all but numbers far above the
-    others, such as mask values.  The first class holds the zeros.  There are few classes (doubles span 2,100 powers of
-    two), so values are computed by class, and `spread` to the elements.
+    scale: the largest magnitude of each class.  largest: that of all numbers.  usual: that of all numbers except those
+    far above the others, such as mask values.  The first class contains the zeros.  There are few classes (doubles have
+    2,100 powers of two), so values are computed by class and `spread` to the elements.
     """
 
     def __init__(self, magnitude: np.ndarray, finite: np.ndarray) -> None:
-        """Class magnitudes, float64 of any shape; what is not `finite` belongs to no class that matters."""
+        """Class magnitudes, float64 of any shape; elements that are not `finite` do not matter."""
         positive = finite & (magnitude > 0)
         counted = magnitude[positive]
         self.largest = float(counted.max(initial=0.0))
@@ -35,7 +35,7 @@ class MagnitudeClasses:
         self._finite = None if finite.all() else finite
         self._count = int(self._numbers.max(initial=0)) + 1
         judged = self._judged(self._numbers)
-        # Largest values of classes are asked for often, and are fast where each class is contiguous.
+        # Largest values of classes are needed often, and are fast if each class is contiguous.
         self._order: np.ndarray | slice = slice(None)
         if judged.size and judged.min() == self._count - 1:  # one class: most tensors are alike
             self._held, self._starts = judged[:1], np.zeros(1, np.intp)
@@ -46,7 +46,7 @@ class MagnitudeClasses:
         self.scale = self.largest_of(magnitude)
 
     def largest_of(self, values: np.ndarray) -> np.ndarray:
-        """For each class the largest of these values over its finite elements, or of one value for all; 0 for none."""
+        """The largest of these values (or of a scalar) over the finite elements of each class; 0 without any."""
         found = np.zeros(self._count)
         if not values.ndim:
             found[self._held] = np.maximum(values, 0.0)
@@ -56,18 +56,18 @@ class MagnitudeClasses:
         return found
 
     def _judged(self, values: np.ndarray) -> np.ndarray:
-        """Those of the finite elements, flat."""
+        """The values of the finite elements, flat."""
         return values.reshape(-1) if self._finite is None else np.asarray(values[self._finite])
 
     def spread(self, of_classes: np.ndarray) -> np.ndarray:
-        """For each element what is given of its class."""
-        if len(self._held) == 1 and self._finite is None:  # of most tensors all are alike
+        """The value of each element's class."""
+        if len(self._held) == 1 and self._finite is None:  # most tensors have one class
             return np.full(self._numbers.shape, of_classes[self._held[0]])
         return np.asarray(of_classes[self._numbers])
 
 
 def input_magnitude(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The largest magnitude, up to 1, that elementwise operators are given for each element of a result of `shape`.
+    """The largest magnitude, up to 1, of the inputs of each element of an elementwise result of `shape`.
 
     feeds: all inputs.  None if one is not a float, or has a shape that does not broadcast.
     """

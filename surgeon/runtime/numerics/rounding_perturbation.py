@@ -1,7 +1,7 @@
-"""A model whose every rounded number is moved by units in its last place, as any order of its steps may round it.
+"""A model in which every rounded number is moved by units in its last place, like another order of steps might do.
 
-The response shows how far rounding moves results, and which of them jump: a comparison or rounding of a number that was
-rounded itself may go either way.  A number that its dtype holds exactly stays.
+The response shows how far rounding moves results, and which of them jump: a comparison or rounding of a rounded number
+may go either way.  A number that is exact in its dtype stays.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,23 +18,23 @@ from surgeon.runtime.function_inlining import inline_functions
 from surgeon.shapes.tensor_types import FLOATS
 
 AMPLITUDE_INPUT, SEED_INPUT = "surgeon:amount", "surgeon:turn"
-"""Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
+"""Inputs of a perturbed model: the number of units (float64, 0-d), and the seed of the directions (int64, 0-d)."""
 
 MIN_OPSET = 11
-"""Of ai.onnx, from which on numbers can be shaken: it has Range, and Equal for doubles."""
+"""The first opset of ai.onnx at which numbers can be perturbed: it has Range, and Equal for doubles."""
 _SIGNS = "surgeon:signs"
-_COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
-_STRIDE, _STEP = 1009, 37  # between turns, between tensors: other primes, so that no two of them share directions
-# What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
+_COUNT = 4099  # random directions, repeated; a prime, so that the rows of an axis have different ones
+_STRIDE, _STEP = 1009, 37  # between turns and between tensors: other primes, so that no two share directions
+# Ops that move or select numbers, or produce integers: they do not round exact inputs.
 _EXACT = ops_with("exact") | ops_with("copies_elements")
 _Change = Callable[[str, str, int, int], Iterator[NodeProto]]
 
 
 def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
-    """Return `wide` with the numbers moved that `narrow` rounds; None where its opset is too old, or nothing rounds.
+    """Return `wide` with the numbers moved that `narrow` rounds; None if its opset is too old, or if no node rounds.
 
-    `wide` is `narrow` in float64, with local functions inlined and the same names.  It gets two more inputs.  bodies:
-    move tensors of bodies too, in each turn of a loop to the same side, so that the moves add up.
+    wide: `narrow` in float64, with local functions inlined and the same names.  The result has two more inputs.
+    bodies: also move tensors of bodies, in the same direction in each iteration of a loop, so that the moves add up.
     """
     imports = {item.domain: item.version for item in wide.opset_import}
     if imports.get("", 0) < MIN_OPSET:
@@ -55,10 +55,10 @@ def round_to_narrow(narrow: ModelProto, wide: ModelProto, *, bodies: bool = Fals
 
 
 def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool) -> tuple[ModelProto, int]:
-    """A copy of `wide` with nodes after each tensor that `narrow` rounds, and how many it rounds.
+    """A copy of `wide` with nodes after each tensor that `narrow` rounds, and the number of these tensors.
 
-    change: makes the nodes from the name of the computed tensor, the name of the result, its dtype in `narrow`, and its
-    number.
+    change: returns the nodes, given the name of the computed tensor, the name of the result, its dtype in `narrow`, and
+    its number.
     """
     typed = _typed_graph(narrow)
     found = ModelProto()
@@ -95,7 +95,7 @@ def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
 
 
 def _typed_graph(narrow: ModelProto) -> GraphProto | None:
-    """The graph with all dtypes that inference finds; None where it fails."""
+    """The graph with all dtypes that inference finds; None if it fails."""
     try:
         return onnx.shape_inference.infer_shapes(inline_functions(narrow)).graph
     except (onnx.shape_inference.InferenceError, GraphError):
@@ -103,7 +103,7 @@ def _typed_graph(narrow: ModelProto) -> GraphProto | None:
 
 
 def _perturbing_nodes(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
-    """Nodes that move one float64 tensor: made + sign * amount * unit where `dtype` cannot hold it."""
+    """Nodes that move one float64 tensor: made + sign * amount * unit for numbers that are not exact in `dtype`."""
 
     def at(step: str) -> str:
         return f"{name}:{step}"
@@ -115,7 +115,7 @@ def _perturbing_nodes(made: str, name: str, dtype: int, number: int) -> Iterator
         return helper.make_node("Constant", [], [at(step)], value=numpy_helper.from_array(value))
 
     limits = ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(dtype))
-    if dtype == TensorProto.DOUBLE:  # nothing wider shows which of its numbers were rounded
+    if dtype == TensorProto.DOUBLE:  # no wider dtype shows which of its numbers were rounded
         yield node("Round", [made], "held")
     else:
         yield helper.make_node("Cast", [made], [at("narrow")], to=dtype)
@@ -135,7 +135,7 @@ def _perturbing_nodes(made: str, name: str, dtype: int, number: int) -> Iterator
 
 
 def _directions(made: str, name: str, number: int) -> Iterator[NodeProto]:
-    """Nodes that make a random sign for each element, equal for equal turns."""
+    """Nodes that compute a random sign for each element; equal turns give equal signs."""
 
     def node(op: str, inputs: list[str], step: str) -> NodeProto:
         return helper.make_node(op, inputs, [f"{name}:{step}"])

@@ -1,8 +1,8 @@
 """How far a reference moves when its inputs or intermediate results move: smoothly, or by a jump.
 
-A smooth computation moves in proportion to its inputs.  A rounding, comparison or selection stays, or jumps.  A smooth
-move shows how far rounding carries results of that magnitude.  A jump concerns only the element that jumped, and only
-if a rounded number precedes it: if everything before it is exact, it can go only one way.
+A smooth computation moves in proportion to its inputs.  A rounding, comparison or selection stays or jumps.  A smooth
+move shows the effect of rounding on results of that magnitude.  A jump concerns only the element that jumped, and only
+if a rounded number precedes it: after exact numbers, it can go only one way.
 """
 
 from collections.abc import Iterable
@@ -13,27 +13,27 @@ import numpy as np
 
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name, name_of_dtype
 
-# How far the smaller of two moves goes, of the larger: 1/64 of a unit of float32 is 2**23 units of float64, in which
-# the reference computes.
+# The smaller of two moves, as a share of the larger: 1/64 of a unit of float32 is 2**23 units of float64, in which the
+# reference computes.
 STEP_FRACTION = 1 / 64
-# The part of the larger move that a smooth result goes by the smaller one.  A line gives STEP_FRACTION; the factors
-# leave room for curves, and the upper one for a root near zero, which gives 8 times as much.
+# The range of the response to the smaller move, as a share of the response to the larger, for a smooth result.  A line
+# gives STEP_FRACTION.  The factors allow for curves, and the upper one for a root near zero, with 8 times as much.
 _MIN_RATIO, _MAX_RATIO = STEP_FRACTION / 8, STEP_FRACTION * 16
 
 Pair = tuple[np.ndarray, np.ndarray]
-"""A reference's answers to a move, and to `STEP_FRACTION` of the same move."""
+"""A reference's results for a move, and for `STEP_FRACTION` of the same move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far each element of an output moves: float64 arrays of the output's shape, or scalars where all are alike."""
+    """How far each element of an output moves: float64 arrays of the output's shape, or scalars for all elements."""
 
     smooth: np.ndarray
-    """By moves of one unit in the last place where the output moves smoothly, else 0."""
+    """The response to moves of one unit in the last place if it is smooth, else 0."""
     jumps: np.ndarray
-    """By moves of rounded numbers where it does not."""
+    """The response to moves of rounded numbers if it is not smooth, else 0."""
     inputs: np.ndarray
-    """The part of `smooth` that comes from the inputs."""
+    """The part of `smooth` that comes from moves of the inputs."""
 
     @classmethod
     def uniform(cls, smooth: float) -> "Sensitivity":
@@ -51,8 +51,8 @@ def classify_sensitivity(
 ) -> Sensitivity:
     """Separate smooth moves from jumps.
 
-    by_inputs: results on moved inputs.  by_rounding: results with each rounded intermediate number moved.  dtype: the
-    output's dtype; what leaves its range does not count.  unit: the larger of two moves, in units in the last place.
+    by_inputs: results for moved inputs.  by_rounding: results with each rounded intermediate number moved.  dtype: the
+    output's dtype; results outside its range do not count.  unit: the larger of two moves, in units in the last place.
     """
     found = Sensitivity(*(np.zeros(reference.shape) for _ in range(3)))
     for pairs, is_rounding in ((by_inputs, False), (by_rounding, True)):
@@ -66,9 +66,9 @@ def classify_sensitivity(
 
 
 def difference(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
-    """|reference - moved|, 0 where one of them is not finite in `dtype`, or the shapes differ.
+    """|reference - moved|; 0 if one of them is not finite in `dtype`, or if the shapes differ.
 
-    Integers count in ones; strings and booleans count 1 where they differ.
+    The difference of strings and booleans is 1 if they differ.
     """
     if reference.shape != moved.shape:
         return np.zeros(reference.shape)
@@ -87,23 +87,23 @@ def difference(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None 
 
 
 def widen_narrow_float(array: np.ndarray) -> np.ndarray:
-    """Return a narrow float of ml_dtypes as float64; numpy's own as they are."""
+    """Return a narrow float of ml_dtypes as float64, any other array unchanged."""
     return array.astype(np.float64) if name_of_dtype(array.dtype).startswith(("bfloat16", "float8")) else array
 
 
 def round_to_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return float64 (or wider) numbers rounded to `dtype`, out of its range infinite (NaN in types without)."""
+    """Return float64 (or wider) numbers rounded to `dtype`; outside its range infinite, or NaN without infinity."""
     if name_of_dtype(dtype) not in TOLERANCES:
         return array
     if dtype.itemsize < 4:
-        array = array.astype(np.float64)  # ml_dtypes take nothing wider
+        array = array.astype(np.float64)  # ml_dtypes do not convert wider dtypes
     return widen_narrow_float(array.astype(dtype))
 
 
 def spacing(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The distance between numbers of `dtype` at each magnitude, in floats as wide as these.
 
-    Numbers of magnitude [2**e, 2**(e + 1)) lie 2**(e - nmant) apart; below the least normal one as just above it.
+    Numbers of magnitude [2**e, 2**(e + 1)) are 2**(e - nmant) apart; subnormal ones like the least normal ones.
     """
     limits = ml_dtypes.finfo(dtype)
     exponent = np.maximum(np.frexp(np.abs(array))[1] - 1, int(limits.minexp))

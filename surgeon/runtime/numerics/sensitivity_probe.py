@@ -1,4 +1,4 @@
-"""How far the original of one region moves, measured only where that decides about a result."""
+"""The sensitivity of the original of one region, measured only if it decides about a result."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -19,21 +19,21 @@ Feeds = Mapping[str, np.ndarray]
 Answers = dict[str, np.ndarray]
 
 DIRECTIONS, MAX_DIRECTIONS = 4, 32
-"""Directions that are tried: each is one sample of what rounding does, and a jump may take many until it is seen."""
-_NEAR = 4.0  # times what is allowed: of a number that is like no other four samples may all be as much too small
-# Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.  The
-# smaller move, 1/64 of it, is 16 units then.
+"""Directions to try: each is one sample of the effect of rounding, and a jump may need many until it appears."""
+_NEAR = 4.0  # times the limit: for a number unlike all others, four samples may all be too small by this factor
+# The larger move in a float64 model, in units in the last place, because there is no finer dtype.  The smaller move,
+# 1/64 of it, is then 16 units.
 _UNITS_OF_DOUBLES = 1024.0
-# Between two numbers, in units in the last place of the largest: beyond, a result jumps.  It is the square root of
-# 4,096, by which rounding carries a sum of as many terms.
+# The largest smooth move without a reference, in units in the last place of the largest number; beyond it, a result
+# jumps.  It is the square root of 4,096, the effect of rounding on a sum of as many terms.
 _MAX_STEPS = 64.0
 
 
 class SensitivityProbe:
-    """How far the original moves.  A context manager.
+    """Measures how far the original moves.  A context manager.
 
-    mini: the original.  reference: gives its runtime in float64, None if nothing runs it so; called at first use.
-    first: runs it as it is.  whole: inputs whose integers are moved too, because they have no meaning.
+    mini: the original.  reference: returns its float64 reference, None without one; called at first use.  first: runs
+    the original in its own dtypes.  whole: inputs whose integers are moved too, because they have no meaning.
     """
 
     def __init__(
@@ -61,13 +61,12 @@ class SensitivityProbe:
     def judge(
         self, ask: Callable[[Sensitivity], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
     ) -> TensorError:
-        """Judge one output in more and more directions of moves, until it passes or all were tried.
+        """Judge one output with more and more directions of moves, until it passes or all were tried.
 
-        An output that passes because the original errs as much is not in doubt if rounding carries both so far.  An
-        output that passes, and is only small beside the error of kernels, gets few directions: a jump says no more
-        about it.
+        An output that passes only because the original is off as much is not in doubt if rounding explains both.  An
+        output that passes only because of the error of kernels gets few directions, because jumps add no information.
 
-        ask: judges the output, given how far it moves.  The other parameters are as in `sensitivity`.
+        ask: judges the output, given its sensitivity.  The other parameters are those of `sensitivity`.
         """
         farthest = Sensitivity.uniform(0.0)
         error = ask(farthest)
@@ -88,9 +87,9 @@ class SensitivityProbe:
     def sensitivity(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
     ) -> Sensitivity | None:
-        """How far one output moves in one of the directions; None where nothing can measure it.
+        """The sensitivity of one output in one direction; None if it cannot be measured.
 
-        answer: the result of the reference, or without one of the original.  dtype: the output's dtype.
+        answer: the result of the reference, or of the original without a reference.  dtype: the output's dtype.
         """
         exact = self._reference()
         if exact is None:
@@ -108,7 +107,7 @@ class SensitivityProbe:
         return classify_sensitivity(answer, dtype, by_inputs, by_rounding=by_rounding, unit=unit)
 
     def _pair(self, reference: Float64Reference, name: str, feeds: Sequence[Feeds]) -> list[Pair]:
-        """The results of a move and of a part of it; empty if one of the runs is refused."""
+        """The results of a move and of a part of it; empty if one of the runs fails."""
         try:
             full, part = (reference.run(moved)[name] for moved in feeds)
         except SessionError:
@@ -123,14 +122,14 @@ class SensitivityProbe:
                 self._perturbed = Float64Reference(
                     self._mini, self._bodies, custom_ops=self._custom_ops, change=perturb_rounding
                 )
-            except SessionError:  # nothing in it rounds, or nothing runs it: only the inputs are moved
+            except SessionError:  # no node rounds, or no runtime runs it: only the inputs are moved
                 self._perturbed = None
         return self._perturbed
 
     def _by_the_original(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
     ) -> Sensitivity | None:
-        """The same without float64: a part of a unit cannot separate smooth moves from jumps."""
+        """The sensitivity without float64, in which no part of a unit separates smooth moves from jumps."""
         try:
             moved = self._first(perturb_by_ulp(feeds, self._whole, turn))[name]
         except SessionError:

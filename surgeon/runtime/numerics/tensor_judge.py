@@ -1,12 +1,12 @@
 """Judge one tensor of a rewritten region against a run of the original in higher precision.
 
-The reference is right, not the original: the original errs too, and a fused operator that errs less differs from it.  A
-result may differ by a tolerance of the scale of similar elements, and by four times the move of the reference when its
-inputs, or rounded intermediate numbers, move by one unit in the last place: no form of an ill-conditioned sum can do
-better.
+The original has rounding errors too, and a fused operator with smaller errors differs from it, so the reference
+decides.  A result may differ from it by a tolerance, relative to the scale of similar elements.  A further allowance is
+four times the move of the reference if its inputs or rounded intermediate numbers move by one unit in the last place.
+No form of an ill-conditioned sum is more accurate.
 
-A tensor may hold numbers of many magnitudes: scores beside the -3.4e38 that hides others, a bias beside a product.
-Each is judged beside those of similar magnitude, so that a large number does not hide an error of a small one.
+A tensor may contain numbers of many magnitudes: scores next to the -3.4e38 of a mask, a bias next to a product.  Each
+number is judged relative to those of similar magnitude, so that a large number does not hide an error of a small one.
 """
 
 import math
@@ -37,19 +37,19 @@ def judge_tensor(
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
-    `reference` is the original's result in float64 or wider.  None, or an array of another shape (where shapes depend
-    on values), makes the original its own reference.  `moved` is the move of the reference, or one number for all
-    elements that move smoothly.  `asked` is by default the tolerance of the original's dtype.
+    reference: the original's result in float64 or wider.  If it is None, or has another shape because shapes depend on
+    values, the original is the reference.  moved: the sensitivity of the reference, or one number if all elements move
+    smoothly.  asked: by default the tolerance of the original's dtype.
 
-    A float passes if it is within rtol * scale + noise of the reference, where the scale is the largest magnitude of
-    similar elements (`MagnitudeClasses`), or if it is no further from the reference than the original.  The noise is
-    the largest of 4 * max(moved, own) and sqrt(terms) * (move by the inputs), over similar elements; `own` is the
-    original's error as far as rounding explains it, and rtol of the terms that must have been added to move so far.
-    For an element that jumped it is 4 times its jump.  Integers that the original hits get no absolute error.
+    A float passes if it is within rtol * scale + noise of the reference, or not further from it than the original.  The
+    scale is the largest magnitude of similar elements (`MagnitudeClasses`).  The noise is the largest of
+    4 * max(moved, own) and sqrt(terms) * (move by the inputs) over similar elements, plus rtol of the terms that
+    explain such a move.  `own` is the original's error, as far as rounding explains it.  For an element that jumped,
+    the noise is 4 times its jump.  Integers that the original computes exactly get no absolute error.
 
-    NaN and infinity (in the output's dtype: 1e39 is infinite in float32) must be where the reference has them.  Where
-    the original differs from it, as it overflowed inside, the result may be like either.  Any other result must equal
-    the original, or the reference, if that moved by no more.
+    NaN and infinity (in the output's dtype: 1e39 is infinite in float32) must be those of the reference.  If the
+    original differs from the reference because it overflowed inside, the result may be like either.  Integers, booleans
+    and strings must equal the original's or the reference's, or move no more than that did.
     """
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
@@ -75,7 +75,7 @@ def _judge_exact(
     reference: np.ndarray | None,
     movement: Sensitivity,
 ) -> TensorError:
-    """Judge integers, booleans or strings: each equals the original's or the reference's, or jumps as that does."""
+    """Judge integers, booleans or strings: each equals the original's or the reference's, or jumps like the latter."""
     wrong = np.asarray(original != rewritten) & ~((original != original) & (rewritten != rewritten))
     numeric = dtype not in ("string", "bool")
     right = original if reference is None else reference
@@ -108,7 +108,7 @@ def _judge_exact(
 
 
 def _exact_deviation(result: np.ndarray, right: np.ndarray, scale: float) -> Deviation:
-    """Return the deviation of integers, booleans or strings; relative to the whole tensor's scale."""
+    """Return the deviation of integers, booleans or strings, relative to the whole tensor's scale."""
     if not np.any(result != right):
         return Deviation(0.0, 0.0, 0.0)
     gap = max(

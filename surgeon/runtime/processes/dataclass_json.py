@@ -1,4 +1,4 @@
-"""Dataclasses as JSON values and back; an answer of another process is read by the types that it should have."""
+"""Dataclasses as JSON values and back; data of another process are read according to the expected types."""
 
 import dataclasses
 import enum
@@ -12,7 +12,7 @@ _Record = TypeVar("_Record")
 
 
 def to_json_value(value: Any) -> Any:
-    """A dataclass as dicts, lists, numbers and text, without fields that are not compared."""
+    """A dataclass as dicts, lists, numbers and text, without fields that have `compare=False`."""
     if dataclasses.is_dataclass(value):
         kind: Any = type(value)
         return {name: to_json_value(getattr(value, name)) for name in _fields(kind)}
@@ -35,7 +35,7 @@ def from_json_value(kind: type[_Record], value: Any) -> _Record:
 
 @cache
 def _fields(kind: type) -> Mapping[str, Any]:
-    """The types of the fields of a dataclass that are compared, by name."""
+    """The types of a dataclass's fields by name, without those that have `compare=False`."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.compare}
 
@@ -59,4 +59,4 @@ def _read(kind: Any, value: Any) -> Any:
         return float(value)
     elif kind in (bool, int, str) and type(value) is kind:
         return value
-    raise ValueError(f"{value!r} is no {kind}")
+    raise ValueError(f"{value!r} is not of type {kind}")

@@ -1,7 +1,7 @@
-"""Workers that start as copies of this process, so that they need not import again.
+"""Workers that start as copies (forks) of this process, so that they do not import modules again.
 
-Only the process of a program is copied, where the system can, before it reads a model: it is small then, and no foreign
-thread holds a lock for which the copy would wait.
+Only the process of a program is copied, before it reads a model, and only on systems that support it.  At that time it
+is small, and no other thread holds a lock for which the copy would wait.
 """
 
 import contextlib
@@ -17,11 +17,13 @@ from typing import IO, NoReturn
 
 from surgeon.runtime.processes import worker_main
 
-_SHORTEST, _LONGEST = 0.0005, 0.05  # seconds between two looks at whether a copy has ended
+_SHORTEST, _LONGEST = 0.0005, 0.05  # seconds between two checks whether a copy has ended
 
 SINGLE_THREAD_ENV = {"OPENBLAS_NUM_THREADS": "1"}
-"""In the environment of children, as several work at once and all threads of one count for its time; and of a program
-before it imports numpy, for its copies have the threads that it has."""
+"""Environment of workers, because several run at once and the time of a worker includes all of its threads.
+
+A program sets it before it imports numpy, because its copies inherit its threads.
+"""
 
 _is_program = False
 
@@ -41,14 +43,14 @@ def can_fork() -> bool:
 class ForkedProcess:
     """A copy of this process that works as a worker, with the interface of `subprocess.Popen`.
 
-    shared: open files that it keeps.  Raises OSError where no process can be started.
+    shared: open files that it keeps.  Raises OSError if the process cannot start.
     """
 
     def __init__(self, shared: Sequence[int]) -> None:
         requests, asked = os.pipe()
         answers, output = os.pipe()
         try:
-            with warnings.catch_warnings():  # Python 3.12 warns where there are threads: that of our progress is one
+            with warnings.catch_warnings():  # Python 3.12 warns if there are threads, like that of our progress display
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self.pid = os.fork()
         except OSError:
@@ -64,7 +66,7 @@ class ForkedProcess:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return its exit code if it has ended, negative for a signal."""
+        """Return its exit code if it has ended, else None; negative for a signal."""
         if self._code is None:
             with contextlib.suppress(ChildProcessError):
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -96,16 +98,16 @@ def _work(requests: int, output: int, shared: Sequence[int]) -> NoReturn:
         os.dup2(output, 1)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 2)
-        signal.set_wakeup_fd(-1)  # the pipe to the program's watchdog is not a copy's
+        signal.set_wakeup_fd(-1)  # a copy does not use the pipe to the program's watchdog
         _close_all_but(shared)
         for name in ("SIGTERM", "SIGHUP"):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-        gc.freeze()  # what is here stays shared: a collection would write to all of it
+        gc.freeze()  # existing objects stay shared: a collection would write to all of them
         gc.enable()
         worker_main.keep_memory()
         worker_main.serve([str(file) for file in shared])
     finally:
-        os._exit(1)  # nothing of what this process has still to do at its end is for a copy
+        os._exit(1)  # a copy must not run the exit handlers of this process
 
 
 def _close_all_but(kept: Sequence[int]) -> None:

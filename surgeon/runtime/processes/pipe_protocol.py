@@ -1,7 +1,7 @@
 """Messages between two processes: a header in JSON, and arrays of numbers.
 
-A message is its header, led by its length (8 bytes, little-endian), and behind it the raw bytes of the arrays that the
-header lists under "arrays".  Nothing is unpickled.
+A message consists of the length of its header (8 bytes, little-endian), the header, and the raw bytes of the arrays
+that the header lists under "arrays".  Nothing is unpickled.
 """
 
 import json
@@ -13,11 +13,11 @@ import ml_dtypes
 import numpy as np
 
 _LENGTH = struct.Struct("<Q")
-_PLAIN_KINDS = "biufc"  # numpy's own numbers; ml_dtypes' are known by their module
+_PLAIN_KINDS = "biufc"  # numpy's own numbers; those of ml_dtypes are identified by their module
 
 
 def write_message(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
-    """Write one message; None among the arrays stays None.  Raises TypeError for an array of anything but numbers."""
+    """Write one message; None among the arrays stays None.  Raises TypeError for an array that is not of numbers."""
     packed = [None if array is None else np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
     listed = [None if array is None else [_dtype_name(array.dtype), list(array.shape)] for array in packed]
     head = json.dumps({**header, "arrays": listed}).encode()
@@ -29,7 +29,7 @@ def write_message(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]
 
 
 def read_message(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
-    """Read one message; None at the end of the pipe, also in the middle of one."""
+    """Read one message; None if the pipe ends, even in the middle of a message."""
     start = pipe.read(_LENGTH.size)
     if len(start) < _LENGTH.size:
         return None
@@ -53,7 +53,7 @@ def read_message(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
 
 
 def _filled(pipe: IO[bytes], data: memoryview) -> int:
-    """Read until `data` is full, or the pipe ends; return how many bytes came."""
+    """Read until `data` is full or the pipe ends; return the number of bytes."""
     count = 0
     while count < len(data) and (more := pipe.readinto(data[count:])):  # type: ignore[attr-defined]
         count += more
@@ -61,13 +61,13 @@ def _filled(pipe: IO[bytes], data: memoryview) -> int:
 
 
 def is_sendable_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether arrays of a dtype pass."""
+    """Whether arrays of a dtype can be sent."""
     return dtype.kind in _PLAIN_KINDS or dtype.type.__module__ == ml_dtypes.__name__
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
     if not is_sendable_dtype(dtype):
-        raise TypeError(f"no tensor of {dtype.name}")
+        raise TypeError(f"unsupported dtype {dtype.name}")
     return dtype.name
 
 

@@ -1,6 +1,6 @@
-"""Workers: processes for work that may crash, hang or use all memory, so that this process does not.
+"""Workers: processes for tasks that may crash, hang or use all memory, so that this process does not.
 
-They start once, are kept, and run `worker_main.py` by its path, never the user's script.  They end with this process.
+They start once, are reused, and end with this process.  They run `worker_main.py` by its path, never the user's script.
 """
 
 import atexit
@@ -27,15 +27,15 @@ from surgeon.runtime.processes.pipe_protocol import read_message, write_message
 from surgeon.runtime.processes.worker_main import MALLOC_SETTINGS, NOTE_BYTES
 
 GUARD, MIN_CLOCK = 6.0, 5.0
-"""By the clock a task may take this many times its processor time, and at least so many seconds."""
+"""Wall-clock limit of a task: this many times its limit of processor time, and at least these seconds."""
 START = 60.0
-"""Seconds that a child may take to start."""
+"""Seconds that a worker may take to start."""
 _MIN_MEMORY, DEFAULT_MEMORY_SHARE, ALL_MEMORY = (
     1 << 31,
     0.25,
     1.0,
-)  # bytes, and parts of the machine's memory, for a worker
-# Signals that the nodes caused; others may come from a lack of memory.
+)  # bytes, and shares of the machine's memory, for a worker
+# Signals that nodes cause; others may come from a lack of memory.
 CPU_FAULT_SIGNALS = frozenset({"SIGFPE", "SIGILL"})
 _MAX_SPECIAL = 4  # idle workers with an affinity
 
@@ -47,17 +47,17 @@ class Task:
     """A call of a function in a worker."""
 
     function: str
-    """What to call, "module:name"."""
+    """The function, as "module:name"."""
     argument: Any
     """Its argument, which is pickled."""
     cpu_seconds: float
-    """Processor time that it may take."""
+    """Limit of processor time, in seconds."""
     memory_share: float = DEFAULT_MEMORY_SHARE
-    """Part of the machine's memory that it may use."""
+    """Limit of memory, as a share of the machine's."""
     wall_seconds: float | None = None
-    """Seconds by the clock; None to derive them from `cpu_seconds`."""
+    """Limit of wall-clock time, in seconds; None to derive it from `cpu_seconds`."""
     memory: int | None = None
-    """Bytes that it may use; None to derive them from `memory_share`."""
+    """Limit of memory, in bytes; None to derive it from `memory_share`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class TaskResult:
     arrays: list[Any]
     """Arrays that it returned."""
     seconds: float = field(default=0.0, compare=False)
-    """Processor time that it took."""
+    """Processor time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ TaskOutcome = TaskResult | TaskFailure
 
 
 def wall_clock_limit(seconds: float) -> float:
-    """The seconds by the clock for a task of so many seconds of processor time.
+    """The limit of wall-clock time for a limit of processor time, in seconds.
 
-    If the system cannot end a process by its processor time, they are equal.
+    The two are equal if the system cannot end a process by its processor time.
     """
     return max(seconds * GUARD, MIN_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
 def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
-    """The bytes of memory that a worker may use: a part of the machine's, or of the container's."""
+    """The bytes of memory that a worker may use: a share of the machine's or the container's memory."""
     found = [1 << 40]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -107,10 +107,10 @@ def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
 
 
 def _page() -> int | None:
-    """An unnamed open file in which a worker notes its progress.
+    """An unnamed open file for the progress notes of a worker.
 
-    None if workers inherit no open files, or none can be created: then the last progress of a worker that ends is
-    unknown.
+    None if workers do not inherit open files, or if none can be created.  Then the last progress of a worker that ended
+    is unknown.
     """
     if os.name != "posix":
         return None
@@ -127,7 +127,7 @@ def _page() -> int | None:
 
 def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
     """A new Python process with these open files."""
-    root = Path(__file__).resolve().parents[3]  # wherever this package was found, the child finds it too
+    root = Path(__file__).resolve().parents[3]  # the worker must find this package
     paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
     kept = {name: str(value) for name, value in MALLOC_SETTINGS.items()}
     return subprocess.Popen(
@@ -141,10 +141,10 @@ def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
 
 
 class Worker:
-    """A running worker, with both ends of its pipes.  Raises UsageError where no process can be started.
+    """A running worker, with both ends of its pipes.  Raises UsageError if the process cannot start.
 
     is_copy: whether it starts as a copy of this process.  affinity: identifies special state, such as a user's
-    functions; None without.
+    functions; None without any.
     """
 
     def __init__(self, *, is_copy: bool = False, affinity: Hashable = None) -> None:
@@ -156,7 +156,7 @@ class Worker:
         except OSError as error:
             why = error.strerror or str(error)
             raise UsageError(
-                f"No process can be started that runs models for a proof ({why}): end others, or use check='none'."
+                f"surgeon cannot start a process to run models ({why}). End other processes, or use check='none'."
             ) from error
         self._is_new, self._late = True, threading.Event()
 
@@ -167,11 +167,11 @@ class Worker:
 
     def preload(self, module: str) -> None:
         """Import a module in it while it is idle."""
-        with contextlib.suppress(OSError):  # it has ended: the next task will see
+        with contextlib.suppress(OSError):  # it has ended: the next task reports it
             self._write({"prepare": module}, [])
 
     def run(self, task: Task) -> TaskOutcome:
-        """Run one task.  A worker that gives no result has ended."""
+        """Run one task.  After a failure, the worker has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         memory = memory_limit(task.memory_share) if task.memory is None else task.memory
         header = {"function": task.function, "seconds": task.cpu_seconds, "memory": memory}
@@ -182,9 +182,9 @@ class Worker:
         try:
             self._write(header, [argument])
             answer = None if self.popen.stdout is None else read_message(self.popen.stdout)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or has no message
             answer = None
-        except BaseException:  # nobody waits for the result, which may take long
+        except BaseException:  # the result, which may take long, is not needed
             self.kill()
             raise
         finally:
@@ -200,7 +200,7 @@ class Worker:
         return TaskResult(reply["answer"], arrays, float(reply["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
-        """End it; return its exit code if it had ended before, negative for a signal."""
+        """End it; return its exit code if it had already ended, else None; negative for a signal."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(patience)
         code = self.popen.poll()
@@ -227,7 +227,7 @@ class Worker:
             write_message(self.popen.stdin, header, arrays)
 
     def _failure(self) -> TaskFailure:
-        """Why it gave no result."""
+        """End the worker, and return why it failed."""
         was_late, noted = self._late.is_set(), self._noted()
         code = self.end(patience=1.0)
         if was_late:
@@ -239,7 +239,7 @@ class Worker:
         return TaskFailure("crash", signal.Signals(-code).name, noted)
 
     def _noted(self) -> Any:
-        """The last progress that it noted; None if that cannot be read."""
+        """The last progress that it noted; None if it cannot be read."""
         if self._notes is None:
             return None
         with contextlib.suppress(OSError, ValueError):
@@ -248,21 +248,21 @@ class Worker:
 
 
 def _raise(header: dict[str, Any]) -> None:
-    """Raise the exception that a function raised in a worker."""
+    """Raise here the exception that a function raised in a worker."""
     for kind in (UsageError, ModelFileError):
         if header["error"] == kind.__name__:
             raise kind(header["text"])
-    raise RuntimeError(f"{header['error']} in a child process: {header['text']}\n{header['trace']}")
+    raise RuntimeError(f"{header['error']} in a worker process: {header['text']}\n{header['trace']}")
 
 
-_idle: list[Worker] = []  # the last used at the end
+_idle: list[Worker] = []  # the most recently used at the end
 _lock = threading.Lock()
 
 
 def prefork(count: int) -> None:
-    """Copy this process for workers to come, where that is allowed, before it grows.
+    """Copy this process for later workers, if that is allowed, before it grows.
 
-    A copy costs milliseconds; a Python process that imports the same costs a quarter of a second.
+    A copy costs milliseconds.  A Python process that imports the same modules costs a quarter of a second.
     """
     with _lock, contextlib.suppress(UsageError):  # the next task reports it
         while can_fork() and len(_of_kind(None)) < count:
@@ -270,7 +270,7 @@ def prefork(count: int) -> None:
 
 
 def warm_up(module: str) -> None:
-    """Start a worker that imports a module, so that it is ready when it is needed."""
+    """Start a worker that imports a module, so that it is ready for the first task."""
     with _lock, contextlib.suppress(UsageError):
         if not any(child.is_alive for child in _of_kind(None)):
             _idle.append(Worker())
@@ -299,7 +299,7 @@ def acquire_worker(kind: Hashable = None) -> Worker:
 
 
 def release_worker(child: Worker) -> None:
-    """Keep an idle worker; of those with an affinity, only the last used."""
+    """Keep an idle worker; of those with an affinity, only the most recently used."""
     if not child.is_alive:
         child.end()
         return

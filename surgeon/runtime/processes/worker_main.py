@@ -1,14 +1,14 @@
 """The process of a worker: it calls functions by name, and ends when its parent does.
 
-It runs by its path, with the number of an open file for progress notes, or none.  A request on standard input (see
-`pipe_protocol`) names a function, with its argument pickled: the parent is trusted.  An answer is JSON and arrays of
-numbers, so that whatever a model did to this process stays in it.
+It is started by its path, with the number of an open file for progress notes, if any.  A request on standard input (see
+`pipe_protocol`) contains the name of a function and its pickled argument, because the parent is trusted.  An answer
+contains only JSON and arrays of numbers, so damage that a model does to this process cannot spread.
 
     {"function": "module:name", "seconds": 10.0, "memory": 1 << 32}    and one array: the argument, pickled
     {"answer": {...}, "seconds": 0.1} and arrays | {"error": "MemoryError", "text": "...", "trace": "..."}
 
-A function takes its argument and a function that notes progress; it returns JSON values and arrays.  After `seconds` of
-processor time, where the platform can count them, SIGPROF ends the process.
+A function takes its argument and a function that notes progress.  It returns JSON values and arrays.  After `seconds`
+of processor time, SIGPROF ends the process, if the platform supports it.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-NOTE_BYTES = 4096  # bytes of what is noted
+NOTE_BYTES = 4096  # size of the file for notes
 # Settings that let glibc keep freed memory for the next run.  By default it returns large blocks to the system, and
-# mapping them again took 3 s of a proof of 9 s.  An idle worker returns all of it.  They are environment variables of a
-# new process, or arguments of mallopt.
+# mapping them again took 3 s of a proof of 9 s.  An idle worker returns its memory.  The settings are environment
+# variables of a new process, or arguments of mallopt.
 MALLOC_SETTINGS = {"MALLOC_MMAP_MAX_": 0, "MALLOC_TRIM_THRESHOLD_": (1 << 31) - 1, "MALLOC_TOP_PAD_": 1 << 24}
 _MALLOPT = {"MALLOC_MMAP_MAX_": -4, "MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2}  # glibc's malloc.h
-# Seconds between checks whether the parent lives, in case another process holds the pipe open; and seconds without work
-# until memory is returned.
+# Seconds between checks whether the parent is alive, in case another process holds the pipe open; also seconds without
+# work until memory is returned.
 _PULSE = 1.0
 _PACKAGE = "surgeon"
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Answer requests until the input ends.  Printed text goes to standard error."""
+    """Process requests until the input ends.  Printed text goes to standard error."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -81,13 +81,13 @@ def keep_memory() -> None:
 
 
 def release_memory() -> None:
-    """Return memory that the C library keeps for the next run, if it has a call for that."""
+    """Return memory that the C library keeps for the next run, if the library supports it."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # not everywhere, and no name on Windows
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _settle_signals() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent handles it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the parent handles it
     if hasattr(signal, "SIGPROF"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
     with contextlib.suppress(ImportError):  # on Windows
@@ -97,10 +97,10 @@ def _settle_signals() -> None:
 
 
 def _postpone_package() -> None:
-    """Run surgeon's own `__init__` only when one of its public names is used: most tasks need few modules."""
+    """Run surgeon's `__init__` only if one of its public names is used, because most tasks need few modules."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.loader is None:
-        raise ImportError(f"there is no package {_PACKAGE}")
+        raise ImportError(f"package {_PACKAGE} not found")
     package, loader = importlib.util.module_from_spec(spec), spec.loader
 
     def load(name: str) -> Any:
@@ -115,7 +115,7 @@ def _postpone_package() -> None:
 
 
 def _receive(requests: IO[bytes], inbox: "queue.SimpleQueue[tuple[dict[str, Any], list[Any]]]") -> None:
-    """Queue requests, and end this process, even in the middle of a task, once the parent has gone."""
+    """Queue requests; end this process when the parent has ended, even in the middle of a task."""
     from surgeon.runtime.processes.pipe_protocol import read_message
 
     while (request := read_message(requests)) is not None:
@@ -136,7 +136,10 @@ def _send(answers: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> 
 
 
 def _notebook(file: int) -> ReportProgress:
-    """Notes in a file that the parent reads after this process has ended; the last one counts."""
+    """Return a function that notes progress in a file, which the parent reads after this process has ended.
+
+    Each note replaces the previous one.
+    """
     page = mmap.mmap(file, NOTE_BYTES)
 
     def note(value: Any) -> None:
@@ -148,7 +151,7 @@ def _notebook(file: int) -> ReportProgress:
 
 
 def _nothing(_: Any) -> None:
-    """Note nothing, where the parent cannot read it."""
+    """Ignore progress, because the parent cannot read notes."""
 
 
 def _answer(header: dict[str, Any], arrays: list[Any], note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
@@ -170,7 +173,7 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: ReportProgress) -> 
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """End this process by SIGPROF after so many seconds of processor time of all its threads."""
+    """End this process with SIGPROF after these seconds of processor time of all its threads."""
     reset_cpu_limit(seconds)
     try:
         yield
@@ -179,7 +182,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 def reset_cpu_limit(seconds: float) -> None:
-    """Allow so many seconds of processor time from now on, 0 for any: for tasks of several steps."""
+    """Allow these seconds of processor time from now on, 0 for no limit; for tasks with several steps."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -190,7 +193,7 @@ def _allow_memory(size: int) -> None:
         import resource
     except ImportError:  # on Windows
         return
-    with contextlib.suppress(ValueError, OSError):  # a system that has the call and not the limit, as macOS may
+    with contextlib.suppress(ValueError, OSError):  # a system that has the call but not the limit, like macOS
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (size if hard < 0 else min(size, hard), hard))
 

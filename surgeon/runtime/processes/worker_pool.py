@@ -10,7 +10,7 @@ from surgeon.runtime.processes import worker
 from surgeon.runtime.processes.worker import Task, TaskOutcome, TaskResult, Worker, acquire_worker, release_worker
 
 MAX_JOBS = 4
-# One more worker starts once the others have worked for so many seconds, or after so many by the clock.
+# Another worker starts after the others have worked for these seconds of processor time, or of wall-clock time.
 _WORTH, _PATIENCE = 0.5, 5.0
 
 
@@ -23,7 +23,7 @@ def default_jobs() -> int:
 def prefork_workers(jobs: int | None) -> None:
     """Prepare workers for the next `run`, while they are cheap.  jobs: None for the default.
 
-    At most the default number; more start when there is work for them.
+    It prepares at most the default number.  More start when there is work for them.
     """
     worker.prefork(min(jobs or MAX_JOBS, default_jobs()))
 
@@ -32,8 +32,8 @@ def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
     """Run tasks in at most `jobs` workers at once; return their results in order.
 
     This thread takes the tasks from the iterable one by one, while workers run earlier ones.  An exception of a
-    function, except MemoryError, is raised here: UsageError as it is, others as RuntimeError, because they are our
-    faults.
+    function, except MemoryError, is raised here: UsageError and ModelFileError unchanged, others as RuntimeError,
+    because they are bugs of surgeon.
     """
     pool = WorkerPool(jobs)
     try:
@@ -90,12 +90,12 @@ class WorkerPool:
 
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so() and not self._errors:
-            self._changed.wait(1.0)  # not for ever: on Windows nothing would interrupt it
+            self._changed.wait(1.0)  # with a timeout, because on Windows nothing interrupts it
         if self._errors:
             raise self._errors[0]
 
     def _work(self, others: int) -> None:
-        """Run tasks until the end.  others: how many workers may do all of it, if they are quick."""
+        """Run tasks until the end.  others: number of workers that get the first chance to do all tasks."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
         child: Worker | None = None
@@ -122,7 +122,7 @@ class WorkerPool:
             return None if self._is_over else self._tasks.popleft()
 
     def _hired(self, child: "Worker | None") -> "Worker":
-        """The worker of the last task, if it is alive, or another."""
+        """The worker of the last task if it is alive, else another."""
         found = child if child is not None and child.is_alive else acquire_worker()
         with self._changed:
             self._busy.add(found)

@@ -1,4 +1,4 @@
-"""One interface for what runs a model: ONNX Runtime, onnx's reference, or a child that does."""
+"""One interface for the engines that run models: ONNX Runtime, onnx's reference, or a worker with either."""
 
 __all__ = [
     "engine_names",

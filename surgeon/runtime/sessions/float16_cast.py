@@ -1,4 +1,4 @@
-"""Casts of weights by ONNX Runtime, which uses processor instructions where numpy computes bit by bit."""
+"""Casts of weights by ONNX Runtime, which uses processor instructions, whereas numpy computes bit by bit."""
 
 from functools import cache
 from threading import Lock
@@ -11,15 +11,15 @@ from surgeon.runtime.function_inlining import IR_VERSION
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
 MIN_ELEMENTS = 1 << 24
-"""Elements from which on it pays to load ONNX Runtime."""
+"""Number of elements that makes loading ONNX Runtime worthwhile."""
 _OPSET = 13
 _SOURCE, _MADE = "x", "y"
 
 
 class Float16Caster:
-    """Casts float32 arrays to float16, once it has seen `MIN_ELEMENTS` elements, and not before.
+    """Casts float32 arrays to float16, but only after it was given `MIN_ELEMENTS` elements in total.
 
-    It does not cast if ONNX Runtime does not load, or rounds differently from numpy.
+    It does not cast if ONNX Runtime does not load or rounds differently from numpy.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Float16Caster:
         self._was_tried = False
 
     def __call__(self, array: Array, made: Array) -> bool:
-        """Write the numbers into a float16 array; False if it does not.  Thread-safe."""
+        """Write the numbers into a float16 array; return whether it did.  Thread-safe."""
         if array.dtype != np.float32:
             return False
         with self._lock:
@@ -49,7 +49,7 @@ def float16_caster() -> Float16Caster:
 
 
 def _opened() -> OrtSession | None:
-    """A session that casts, if it rounds as numpy does, also half-way between numbers."""
+    """A session that casts; None if it does not load or rounds differently from numpy, for example at midpoints."""
     node = helper.make_node("Cast", [_SOURCE], [_MADE], to=TensorProto.FLOAT16)
     source = helper.make_tensor_value_info(_SOURCE, TensorProto.FLOAT, ["n"])
     made = helper.make_tensor_value_info(_MADE, TensorProto.FLOAT16, ["n"])
@@ -68,7 +68,7 @@ def _opened() -> OrtSession | None:
 
 
 def _borders() -> Array:
-    """Each float16 number as float32, the point half-way to the next, and the neighbours of that point."""
+    """Each float16 number as float32, the midpoint to the next one, and the neighbours of that midpoint."""
     numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     bits = numbers.view(np.uint32)
     return np.concatenate([numbers, *((bits + step).view(np.float32) for step in (1, 0xFFF, 0x1000, 0x1001))])

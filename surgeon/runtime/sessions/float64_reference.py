@@ -32,7 +32,7 @@ _DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = {
     "SequenceEmpty": ("dtype", TensorProto.FLOAT),
 }
 
-# Ops with a formula here that ONNX Runtime runs by float64 kernels.  It runs the others by function bodies, some with
+# Ops with a formula here for which ONNX Runtime has float64 kernels.  For the others it uses function bodies, some with
 # float32 constants.
 _EXACT_KERNELS = frozenset(
     (
@@ -40,16 +40,15 @@ _EXACT_KERNELS = frozenset(
         *(("", "SimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "MaxPool")),
     )
 )
-_LARGE = 1 << 14  # elements of an input that is worth keeping
+_LARGE = 1 << 14  # number of elements that makes keeping a widened input worthwhile
 
 
 def to_float64(mini: ModelProto) -> ModelProto | None:
     """Return the same computation in float64, with local functions inlined.
 
     Tensors of float16, bfloat16, float32 and float8 become float64 with the same values.  Casts between floats become
-    no-ops, so that steps that only round are not part of the computation.  Integers, and casts to them, stay.  None if
-    an operator rounds by design (quantisation, a cast to float8), is random, or belongs to ai.onnx.ml, which computes
-    only in float32.
+    no-ops, so steps that only round disappear.  Integers, and casts to them, stay.  None if an operator rounds by
+    design (quantisation, a cast to float8), is random, or belongs to ai.onnx.ml, which computes only in float32.
     """
     try:
         source = inline_functions(mini)
@@ -103,7 +102,7 @@ def _widen_tensor(tensor: TensorProto) -> None:
         tensor.Clear()
         tensor.name, tensor.data_type = name, _DOUBLE
         tensor.dims.extend(dims)
-        tensor.raw_data = values.astype("<f8").tobytes()  # not by way of another tensor: weights are copied once
+        tensor.raw_data = values.astype("<f8").tobytes()  # without another tensor, so weights are copied once
 
 
 def _widen_node(node: NodeProto) -> None:
@@ -128,7 +127,7 @@ def _widen_node(node: NodeProto) -> None:
 
 
 def _widen_constant(node: NodeProto) -> None:
-    """Write a Constant's float or floats, which are float32, as a float64 tensor."""
+    """Replace the float32 `value_float` or `value_floats` of a Constant by a float64 tensor."""
     for attribute in node.attribute:
         if attribute.name in ("value_float", "value_floats"):
             values = np.asarray(onnx.helper.get_attribute_value(attribute), dtype=np.float64)
@@ -147,12 +146,13 @@ def _widen_dtype(node: NodeProto, name: str, default: int | None) -> None:
 class Float64Reference:
     """A mini-model's computation in float64.  A context manager.
 
-    ONNX Runtime runs it if that has float64 kernels for all operators, else onnx's ReferenceEvaluator, with Python
-    implementations of operators if need be; `name` says which.  `bodies` gives, by node name, the reference pattern of
-    operations that nothing else computes.  Of `custom_ops`, only files of Python implementations (`.py`) count.
-    `limit` is in seconds, for one call of an implementation.  `change` makes another model from the original and its
-    float64 form, as `perturb_rounding` does; None if it cannot.  Raises SessionError, with `is_unsupported`, if nothing
-    runs it.
+    ONNX Runtime runs it if it has float64 kernels for all operators.  Otherwise onnx's ReferenceEvaluator does, with
+    Python implementations of operators if necessary.  `name` is the engine.
+
+    bodies: by node name, the reference pattern of operations that no engine computes.  custom_ops: only files of Python
+    implementations (`.py`) count.  limit: seconds for one call of an implementation.  change: returns another model,
+    given the original and its float64 form, as `perturb_rounding` does; None if it cannot.  Raises SessionError with
+    `is_unsupported` if no engine runs it.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Float64Reference:
         change: ModelTransform | None = None,
     ) -> None:
         refusals: list[str] = []
-        # By the name of an input: the last, and in float64.
+        # By the name of an input: its last array, and the same in float64.
         self._widened: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         outputs = {port.name for port in mini.graph.output}
         self._unread = shape_only_inputs(mini) - outputs  # their numbers do not matter
@@ -173,11 +173,11 @@ class Float64Reference:
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
-            raise SessionError(f"Nothing runs the site in float64 ({why}).", is_unsupported=True)
+            raise SessionError(f"The site cannot run in float64 ({why}).", is_unsupported=True)
 
     @property
     def name(self) -> str:
-        """What runs it, for messages."""
+        """The engine that runs it, for messages."""
         return "" if self._engine is None else self._engine.name
 
     def __enter__(self) -> Self:
@@ -192,7 +192,7 @@ class Float64Reference:
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run on feeds of the original's dtypes; return the outputs, floats as float64.  Raises SessionError."""
         if self._engine is None:
-            raise SessionError("The reference is closed: open it anew.")
+            raise SessionError("The float64 reference is closed. Open it again.")
         wide = {name: self._wide(name, array) for name, array in feeds.items()}
         try:
             results = self._engine.run(wide)
@@ -205,7 +205,7 @@ class Float64Reference:
         return {name: _wide(array) for name, array in results.items()}
 
     def _wide(self, name: str, array: np.ndarray) -> np.ndarray:
-        """An input in float64; a large array that is the same object as in the last run, as weights are, is kept."""
+        """An input in float64; large arrays are kept if the next run has the same object, like weights."""
         if array.size < _LARGE:
             return _wide(array)
         if name in self._unread:
@@ -251,13 +251,13 @@ def _wide_models(
     refusals: list[str],
     change: ModelTransform | None,
 ) -> Iterator[_WideModel]:
-    """Open in turn every engine that takes the mini-model in float64; append reasons of the others to `refusals`."""
+    """Open in turn each engine that supports the model in float64; append the reasons of the others to `refusals`."""
     for model in (mini, attach_function_bodies(mini, bodies)) if bodies else (mini,):
         wide = to_float64(model)
         if wide is not None and change is not None:
             wide = change(model, wide)
         if wide is None:
-            refusals.append("it rounds by design, is random, or has no form in float64")
+            refusals.append("it rounds by design, is random, or has no float64 version")
             continue
         keys = {(node.domain, node.op_type) for node in all_nodes(wide.graph.node)}
         # quirks.MASKED_ATTENTION_ROW
@@ -281,7 +281,7 @@ def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float 
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """Return floats as float64, also those of ml_dtypes, and anything else as it is."""
+    """Return floats (also those of ml_dtypes) as float64, any other array unchanged."""
     return array.astype(np.float64) if _is_float(array) else array
 
 

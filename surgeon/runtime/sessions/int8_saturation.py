@@ -1,4 +1,4 @@
-"""Products of uint8 by int8 as the operators define them, on processors whose kernels saturate them.
+"""Exact products of uint8 by int8, on processors whose kernels saturate them.
 
 This is the workaround for quirks.SATURATED_INT8_SUMS: "U8S8 can suffer from saturation issue" (onnxruntime.ai, Quantize
 ONNX models).  Products of uint8 by uint8 do not saturate.  An int8 factor and its zero point become uint8 by adding 128
@@ -20,9 +20,9 @@ class _Product(NamedTuple):
     """Input slots of one product of an operator."""
 
     left: int | None
-    """First factor; None where the operator quantises floats itself."""
+    """First factor; None if the operator quantises floats itself."""
     left_zero: int | None
-    """Its zero point, None if it has none."""
+    """Its zero point; None without one."""
     right: int
     """Second factor."""
     right_zero: int
@@ -49,7 +49,7 @@ def has_uint8_int8_products(model: ModelProto) -> bool:
 
 
 def saturation_probe() -> ModelProto:
-    """255 · 127 twice, in one sum: 64,770, or 32,767 where it saturates."""
+    """A model that adds 255 · 127 twice: 64,770, or 32,767 if it saturates."""
     left = helper.make_tensor("left", TensorProto.UINT8, (1, 2), (255, 255))
     right = helper.make_tensor("right", TensorProto.INT8, (2, 1), (127, 127))
     node = helper.make_node("MatMulInteger", ("left", "right"), ("sum",))
@@ -59,10 +59,10 @@ def saturation_probe() -> ModelProto:
 
 
 def with_uint8_factors(model: ModelProto) -> ModelProto:
-    """The same computation with uint8 for int8 beside uint8; the model itself without such products.
+    """The same computation with uint8 instead of int8 in products with uint8; the model itself without such products.
 
-    The model holds its weights.  A node with a factor of unknown dtype stays as it is, and so does a model that is
-    invalid or too large for onnx's inference: ONNX Runtime reports what is wrong.
+    The model contains its weights.  A node with a factor of unknown dtype does not change.  Neither does a model that
+    is invalid or too large for onnx's inference: ONNX Runtime reports the error.
     """
     try:
         made = shape_inference.infer_shapes(model)
@@ -75,7 +75,7 @@ def with_uint8_factors(model: ModelProto) -> ModelProto:
 
 
 def _names(graph: GraphProto) -> set[str]:
-    """All names of tensors, bodies included."""
+    """The names of all tensors, also in bodies."""
     own = {port.name for port in graph.input} | {tensor.name for tensor in graph.initializer}
     own.update(name for node in graph.node for name in node.output)
     return own.union(*(_names(body) for node in graph.node for body in subgraphs(node)))
@@ -100,7 +100,7 @@ def _dtypes(graph: GraphProto) -> dict[str, int]:
 
 
 def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iterator[NodeProto]:
-    """Nodes that raise the int8 inputs of a node, which then reads their results."""
+    """Nodes that convert the int8 inputs of a node to uint8; the node then reads their results."""
     for product in PRODUCTS.get((node.domain, node.op_type), ()):
         left = _dtype(node, dtypes, product.left, product.left_zero)
         right = _dtype(node, dtypes, product.right, product.right_zero)
@@ -114,7 +114,7 @@ def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iter
 
 
 def _dtype(node: NodeProto, dtypes: dict[str, int], slot: int | None, zero: int | None) -> int | None:
-    """The dtype of a factor, which is that of its zero point too."""
+    """The dtype of a factor, which is also that of its zero point."""
     known = (dtypes.get(_input(node, at)) for at in (slot, zero) if at is not None)
     return next((dtype for dtype in known if dtype), None)
 
@@ -125,7 +125,7 @@ def _input(node: NodeProto, slot: int) -> str:
 
 
 def _raised(name: str, to: str, taken: set[str]) -> Iterator[NodeProto]:
-    """Nodes that compute an int8 tensor + 128 as uint8; an omitted tensor counts as 0."""
+    """Nodes that compute an int8 tensor plus 128 as uint8; an omitted tensor counts as 0."""
     taken.add(to)
     if not name:
         yield helper.make_node("Constant", (), (to,), value=helper.make_tensor("", TensorProto.UINT8, (), (_HALF,)))

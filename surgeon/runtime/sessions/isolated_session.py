@@ -36,9 +36,9 @@ class IsolatedRuntime:
     """How whole models run in workers."""
 
     custom_ops: Sequence[Path | str] = ()
-    """As for `open_model`."""
+    """See `open_model`."""
     run_time: float = DEFAULT_TIMEOUT
-    """Seconds of processor time to load a model, and for one run."""
+    """Limit of processor time, in seconds, to load a model and for each run."""
 
     def open(
         self,
@@ -50,8 +50,8 @@ class IsolatedRuntime:
     ) -> ModelSession:
         """Return a session of a whole model in a worker.  A context manager: leave it, or the worker stays in use.
 
-        As `open_model`; a model that ends its process, or takes too long or too much memory, raises SessionError too.
-        A model whose operator is implemented only in this process runs here.
+        It works like `open_model`, but a model that ends its process, takes too long or needs too much memory also
+        raises SessionError.  A model with an operator that is implemented only in this process runs here.
         """
         if _is_computed_here(model, local_only_ops(self.custom_ops)):
             return open_model(model, self.custom_ops, optimised=optimised, only_loads=only_loads, folder=folder)
@@ -107,7 +107,7 @@ class IsolatedSession:
 
     def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
         if self._end is not None or self._child is None:
-            raise self._end or SessionError("The model has been let go.")
+            raise self._end or SessionError("The session is closed.")
         result = self._child.run(Task(function, argument, self._run_time, ALL_MEMORY))
         if isinstance(result, TaskFailure):
             self._end = session_error_of(result, self._run_time)
@@ -128,15 +128,13 @@ class IsolatedSession:
 
 
 def session_error_of(failure: TaskFailure, run_time: float) -> SessionError:
-    """A failure of a worker as a SessionError.  A lack of time or memory says nothing about the model."""
+    """The SessionError for a failure of a worker.  A lack of time or memory says nothing about the model."""
     if failure.cause in ("time", "clock"):
-        took = f"{run_time:g} s" if failure.cause == "time" else f"{wall_clock_limit(run_time):g} s by the clock"
-        what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"
-        return SessionError(f"A run takes more than {took}: {what_to_do}.", is_unsupported=True, hit_limit=True)
+        took = f"{run_time:g} s" if failure.cause == "time" else f"{wall_clock_limit(run_time):g} s of wall-clock time"
+        what_to_do = f"Use smaller sizes, your own inputs, or more time (--run-time {5 * run_time:g})"
+        return SessionError(f"A run takes more than {took}. {what_to_do}.", is_unsupported=True, hit_limit=True)
     if failure.cause == "memory":
         size = memory_limit(ALL_MEMORY) / 1e9
-        return SessionError(f"It takes more than {size:.1f} GB of memory.", is_unsupported=True, hit_limit=True)
+        return SessionError(f"A run needs more than {size:.1f} GB of memory.", is_unsupported=True, hit_limit=True)
     how = f" with {failure.detail}" if failure.detail else ""
-    return SessionError(
-        f"It ends the process that runs it{how}.", is_unsupported=failure.detail not in CPU_FAULT_SIGNALS
-    )
+    return SessionError(f"A run ended its process{how}.", is_unsupported=failure.detail not in CPU_FAULT_SIGNALS)

@@ -1,4 +1,4 @@
-"""A session of a whole model: ONNX Runtime, with Python implementations for what it has no kernel for."""
+"""A session of a whole model: ONNX Runtime, with Python implementations of operators for which it has no kernel."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, int8_sums_saturate
 
 MAX_BYTES = 1 << 30
-"""Of a model's file and data up to which it runs in pieces: they are held in memory, and weights several times."""
+"""The largest model that runs node by node, in bytes with its data: memory holds weights several times."""
 
 
 class ModelSession(Protocol):
@@ -43,11 +43,11 @@ def open_model(
 ) -> ModelSession:
     """Return a session of a whole model.  A context manager: leave it, or its memory stays in use.
 
-    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which count like
-    registered ones.  optimised: with ONNX Runtime's optimisations.  only_loads, folder: as for `OrtSession`.
+    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which work like
+    registered ones.  optimised: with ONNX Runtime's optimisations.  only_loads, folder: see `OrtSession`.
 
-    Raises SessionError; with `is_unsupported` if nothing here runs the model, with advice.  Raises UsageError for a
-    Python file that fails, and for an implementation that cannot be pickled.
+    Raises SessionError, with `is_unsupported` and advice if no engine runs the model.  Raises UsageError for a Python
+    file that fails, and for an implementation that cannot be pickled.
     """
     try:
         given = model if only_loads else _with_whole_sums(model)
@@ -68,7 +68,7 @@ def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
             fits = len(opened.data) + opened.external_bytes <= MAX_BYTES
             return opened.whole() if fits and has_uint8_int8_products(opened.skeleton) else model
     except SurgeonError:
-        return model  # ONNX Runtime reports what is wrong
+        return model  # ONNX Runtime reports the error
 
 
 def _in_pieces(
@@ -86,8 +86,8 @@ def _in_pieces(
         formulas = holds_any(skeleton, PLUGIN_KERNELS)
         if (found or formulas) and size > MAX_BYTES:
             raise SessionError(
-                f"{refused.message.rstrip('.')}; with Python implementations a model of at most "
-                f"{MAX_BYTES >> 20:,} MB runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
+                f"{refused.message.rstrip('.')}. With Python implementations, whole models run only up to "
+                f"{MAX_BYTES >> 20:,} MB, and this one has {size >> 20:,} MB. Prove its sites instead.",
                 is_unsupported=True,
                 lacks=refused.lacks,
             )

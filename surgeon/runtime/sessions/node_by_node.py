@@ -1,4 +1,4 @@
-"""A mini-model run node by node: by users' Python implementations where there are some, else by what knows the node."""
+"""Run a mini-model node by node: with users' Python implementations if there are any, else with another engine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession, attri
 def used_implementations(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
     """Return the implementations of the model's operators, each once, in the model's order.
 
-    They come from the Python files among `custom_ops`, else from the registry.  Raises UsageError for a file that
+    They come from the Python files among `custom_ops`, or else from the registry.  Raises UsageError for a file that
     fails.
     """
     known = available(custom_ops)
@@ -48,7 +48,7 @@ class ImplementationSet:
 
     @property
     def names(self) -> str:
-        """The operators, as one phrase."""
+        """The names of the operators in one phrase."""
         return ", ".join(one.name for one in self._found.values())
 
     def __enter__(self) -> Self:
@@ -58,11 +58,11 @@ class ImplementationSet:
         self._worker.close()
 
     def table(self) -> dict[tuple[str, str], Callable[[NodeProto, list[Any]], tuple[Any, ...]]]:
-        """Return the function of each operator, for an `EvaluatorSession`."""
+        """Return a function for each operator, for an `EvaluatorSession`."""
         return dict.fromkeys(self._found, self.compute)
 
     def computes(self, node: NodeProto) -> bool:
-        """Whether it has a node's operator."""
+        """Whether it implements a node's operator."""
         return (node.domain, node.op_type) in self._found
 
     def compute(self, node: NodeProto, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -76,14 +76,14 @@ class ImplementationSet:
         if len(results) < wanted:
             raise SessionError(
                 f"The implementation of {one.name}{one.where} returned {len(results)} of the node's {wanted} "
-                "outputs: let it return them all, as a tuple."
+                "outputs. It must return all, as a tuple."
             )
         for name, array in zip(node.output, results, strict=False):
             declared = self._dtypes.get(name)
             if declared is not None and array.dtype != declared:
                 raise SessionError(
-                    f"The implementation of {one.name}{one.where} returned {array.dtype.name} where the model "
-                    f"has {declared.name}: let it return that dtype."
+                    f"The implementation of {one.name}{one.where} returned {array.dtype.name}, but the model "
+                    f"declares {declared.name}. It must return that dtype."
                 )
         return tuple(results)
 
@@ -93,8 +93,8 @@ class ImplementationSet:
             declared = self._dtypes.get(name)
             if declared is not None and array.dtype != declared:
                 raise SessionError(
-                    f"Output '{name}' came out as {array.dtype.name} where the model has {declared.name}: let the "
-                    f"implementation of {self.names} return the dtype that its operator has."
+                    f"Output '{name}' is {array.dtype.name}, but the model declares {declared.name}. The "
+                    f"implementation of {self.names} must return the dtype of its operator."
                 )
 
 
@@ -118,27 +118,26 @@ class _Step:
     makes: tuple[str, ...]
     """Tensors that later steps or the graph read."""
     last: tuple[str, ...]
-    """Tensors that no later step reads, which are released."""
+    """Tensors that no later step reads and that can be released."""
 
     @property
     def needs(self) -> list[str]:
-        """Tensors that they read and do not compute."""
+        """Tensors that the nodes read and do not compute."""
         made = {name for node in self.nodes for name in node.output}
         return list(dict.fromkeys(name for node in self.nodes for name in names_read(node) if name not in made))
 
     def apart(self) -> list["_Step"]:
-        """Its nodes as separate steps."""
+        """The nodes as separate steps."""
         return [_Step((node,), tuple(name for name in node.output if name), ()) for node in self.nodes]
 
 
 class NodeByNodeSession:
-    """One model run node by node.  A context manager; leaving it releases the implementations' worker.
+    """Runs one model node by node.  A context manager; leaving it releases the implementations' worker.
 
-    merges_nodes: consecutive nodes without an implementation run together, as in a runtime without these operators.
-    optimised: with ONNX Runtime's optimisations.  `outputs` may be set to some of the graph's outputs.  Its attributes
-    are the model, its plan, and what runs it, which every step reads.
+    merges_nodes: consecutive nodes without an implementation run together.  optimised: with ONNX Runtime's
+    optimisations.  `outputs` may be set to some of the graph's outputs.
 
-    Raises SessionError; with `is_unsupported` if nothing computes a node's operator.
+    Raises SessionError, with `is_unsupported` if no engine computes a node's operator.
     """
 
     is_independent = True
@@ -160,22 +159,22 @@ class NodeByNodeSession:
         graph = self._model.graph
         if graph.sparse_initializer:
             raise SessionError(
-                "Sparse initializers are for a whole runtime alone: write them dense.", is_unsupported=True
+                "Sparse initializers cannot be used node by node. Make them dense.", is_unsupported=True
             )
         self._own = ImplementationSet(self._model, found, limit)
-        self.name = f"Python implementation of {self._own.names}" if found else "formulas of plugins in numpy"
+        self.name = f"Python implementation of {self._own.names}" if found else "numpy formulas of plugins"
         self._custom_ops, self._optimised = custom_ops, optimised
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
-        self._values: dict[str, np.ndarray] = {}  # of constants, once a step asks for them
+        self._values: dict[str, np.ndarray] = {}  # of constants, decoded at first use
         self.inputs: tuple[str, ...] = tuple(port.name for port in graph.input if port.name not in self._constants)
         self.outputs: tuple[str, ...] = tuple(port.name for port in graph.output)
         nodes = list(all_nodes(graph.node))
         self._require_known(nodes)
         self._steps = self._planned(merges_nodes)
         self._engines: dict[tuple[Any, ...], OrtSession | EvaluatorSession] = {}
-        self._divided: set[_Step] = set()  # those that do not run together
+        self._divided: set[_Step] = set()  # steps whose nodes do not run together
         self._whole: EvaluatorSession | None = None
-        # A list cannot be the input of a session of one node.
+        # A session of one node cannot have a list as an input.
         if any(handles_lists(node.domain, node.op_type) for node in nodes):
             self._whole = EvaluatorSession(self._model, self._own.table())
 
@@ -226,7 +225,7 @@ class NodeByNodeSession:
         return steps[::-1]
 
     def _holds_own(self, node: NodeProto) -> bool:
-        """Whether an implementation computes a node, or one in its bodies."""
+        """Whether an implementation computes a node, or a node in its bodies."""
         return any(self._own.computes(inner) for inner in all_nodes([node]))
 
     def _require_known(self, nodes: Sequence[NodeProto]) -> None:
@@ -238,7 +237,7 @@ class NodeByNodeSession:
                 and key not in REFERENCE_KERNELS
                 and schema(*key, opsets.get(node.domain)) is None
             ):
-                raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", lacks="op")
+                raise SessionError(f"{node.domain}::{node.op_type} has no implementation.", lacks="op")
 
     def _computed(self, step: _Step, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The results of a step."""
@@ -254,7 +253,7 @@ class NodeByNodeSession:
                 if len(step.nodes) == 1 or not refused.is_unsupported:
                     raise
             self._divided.add(step)
-        found: dict[str, np.ndarray] = {}  # one of many has no kernel: the rest keep theirs
+        found: dict[str, np.ndarray] = {}  # if one node has no kernel, the others still use theirs
         for single in step.apart():
             found.update(self._computed(single, {**values, **found}))
         return {name: found[name] for name in step.makes}
@@ -294,4 +293,4 @@ class NodeByNodeSession:
             if name not in self._values:
                 self._values[name] = decode_tensor(self._constants[name])
             return self._values[name]
-        raise SessionError(f"Nothing makes the tensor '{name}': correct the graph.")
+        raise SessionError(f"No node produces the tensor '{name}'.")

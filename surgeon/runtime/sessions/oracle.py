@@ -1,12 +1,12 @@
-"""Oracles: what runs a mini-model, in order of how much its result counts.
+"""Oracles: engines that run a mini-model, the most authoritative first.
 
 1. ONNX Runtime's kernels.
-2. A user's Python implementation, in a worker: a user who gives one wants it to decide before the rule itself.
-3. onnx's ReferenceEvaluator, with our formula for an operator outside of ONNX.
-4. ONNX Runtime, with the operation's reference pattern as the body of nodes that it has no kernel for.
-5. onnx's ReferenceEvaluator, with the reference pattern for operators that it does not know either.
+2. A user's Python implementation, in a worker.  It precedes the rule's own pattern.
+3. onnx's ReferenceEvaluator, with surgeon's formula for an operator outside of ONNX.
+4. ONNX Runtime, with the operation's reference pattern as the body of nodes without a kernel.
+5. onnx's ReferenceEvaluator, with the reference pattern of operators that it does not have either.
 
-Only a missing kernel leads to the next.  A model that ONNX Runtime finds invalid is invalid.
+Only a missing kernel leads to the next oracle.  A model that ONNX Runtime finds invalid is invalid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +36,10 @@ OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
 
 
 class Oracle(ModelSession, Protocol):
-    """What runs one mini-model.
+    """An engine that runs one mini-model.
 
-    `name` is for messages.  `is_independent` is False where the rule's own pattern computes what the rule wrote: that
-    proves the wiring around it, and not the operator.
+    `name` is for messages.  `is_independent` is False if the rule's own pattern computes the operator that the rule
+    wrote.  That proves the wiring around the operator, but not the operator.
     """
 
     is_independent: bool
@@ -48,7 +48,7 @@ class Oracle(ModelSession, Protocol):
 def _known_as(
     engine: OrtSession | NodeByNodeSession | EvaluatorSession, name: str, is_independent: bool = True
 ) -> Oracle:
-    """An engine under the name of its oracle."""
+    """The engine with the name of its oracle."""
     engine.name, engine.is_independent = name, is_independent
     return engine
 
@@ -60,14 +60,14 @@ def open_oracle(
     *,
     limit: float | None = None,
 ) -> Oracle:
-    """Return the first oracle that takes the mini-model.  A context manager: leave it, or its memory stays in use.
+    """Return the first oracle that supports the mini-model.  A context manager: leave it, or its memory stays in use.
 
-    `custom_ops` are shared libraries for ONNX Runtime, and Python files (`.py`) of implementations.  `bodies` holds the
-    reference patterns of operations, with inputs and outputs by position, by the node's name (see `node_label`).
-    `limit` is in seconds, for one call of a Python implementation.
+    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations.  bodies: the reference
+    patterns of operations by node name (see `node_label`), with inputs and outputs by position.  limit: seconds for one
+    call of a Python implementation.
 
-    Raises SessionError: without `is_unsupported` for an invalid model, with it if no oracle takes the model, with the
-    reason of each.  Raises UsageError for a Python file that fails.
+    Raises SessionError for an invalid model; with `is_unsupported` and all reasons if no oracle supports it.  Raises
+    UsageError for a Python file that fails.
     """
     refusals: list[str] = []
     for attempt in _attempts(mini, custom_ops, bodies or {}, limit):
@@ -80,15 +80,15 @@ def open_oracle(
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
     reasons = list(dict.fromkeys(refusals))
-    if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
+    if unknown := unknown_ops(mini, custom_ops):  # all oracles give the same reason
         reasons = [one for one in reasons if unknown[0][1] in one][:1] or reasons
     raise SessionError(f"{'; '.join(reasons)}{unknown_ops_hint(mini, custom_ops)}.", is_unsupported=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:
-    """Return onnx's ReferenceEvaluator, for a mini-model whose inputs ONNX Runtime's kernels refuse.
+    """Return onnx's ReferenceEvaluator, for a mini-model whose inputs ONNX Runtime's kernels reject.
 
-    Raises SessionError: with `is_unsupported` if it lacks an operator.
+    Raises SessionError, with `is_unsupported` if it lacks an operator.
     """
     return _evaluated(mini, EVALUATOR, True)
 
@@ -96,7 +96,7 @@ def open_evaluator(mini: ModelProto) -> Oracle:
 def _attempts(
     mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto], limit: float | None
 ) -> list[Callable[[], Oracle]]:
-    """The ways to open an oracle, in order; each raises SessionError if it does not take the model."""
+    """Functions that open the oracles, in order; each raises SessionError if it does not support the model."""
     ways: list[Callable[[], Oracle]] = [lambda: _with_kernels(mini, custom_ops)]
     if found := used_implementations(mini, custom_ops):
         ways.append(lambda: _by_implementation(mini, found, custom_ops, bodies={}, limit=limit))
@@ -116,7 +116,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
     """ONNX Runtime with its kernels.
 
     On a CPU it computes float16 in float32, and does not round between two such nodes.  A runtime with float16 kernels
-    does, so each node runs by itself.
+    does round, so each node runs separately.
     """
     _require_kernels(mini)
     session = OrtSession(mini, libraries)
@@ -124,13 +124,13 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
         try:
             return _known_as(NodeByNodeSession(mini, (), libraries), NODE_BY_NODE)
         except SessionError as refused:
-            if not refused.is_unsupported:  # only a session of the whole model knows a library's operator
+            if not refused.is_unsupported:  # only a session of the whole model supports a library's operator
                 raise
     return session
 
 
 def _require_kernels(mini: ModelProto) -> None:
-    """Raise SessionError where ONNX Runtime runs a body with too few digits (quirks.IMPRECISE_GROUP_NORM)."""
+    """Raise SessionError if ONNX Runtime would run an imprecise function body (quirks.IMPRECISE_GROUP_NORM)."""
     for node in nodes_of(mini):
         if (node.domain, node.op_type) in IMPRECISE_BODIES:
             raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", is_unsupported=True)
@@ -160,7 +160,7 @@ def _by_implementation(
 
 
 def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto]) -> Oracle:
-    """ONNX Runtime with the reference patterns as bodies; if it refuses these, the model is not at fault."""
+    """ONNX Runtime with the reference patterns as bodies; if it rejects these, the model may still be valid."""
     try:
         return _known_as(OrtSession(attach_function_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
     except SessionError as refused:
@@ -176,17 +176,17 @@ def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:
 
 
 def _has_our_formula(node: NodeProto) -> bool:
-    """Whether a node is outside of ONNX, and the evaluator computes it by our formula."""
+    """Whether a node is outside of ONNX and the evaluator computes it with surgeon's formula."""
     return (node.domain, node.op_type) in REFERENCE_KERNELS and not onnx.defs.has(node.op_type, node.domain)
 
 
 def _require_types(model: ModelProto) -> None:
-    """Raise SessionError for types or shapes that do not fit, because numpy would compute with any.
+    """Raise SessionError for types or shapes that do not match, because numpy accepts any.
 
-    Types after an operator that onnx does not know are unknown.
+    Types after an operator that onnx does not have are unknown.
     """
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:  # the last for broken attributes
         lines = [line for line in str(error).splitlines() if line.strip()]
-        raise SessionError(lines[0] if lines else "The types of the graph do not fit.") from error
+        raise SessionError(lines[0] if lines else "The types in the graph do not match.") from error

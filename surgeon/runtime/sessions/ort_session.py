@@ -1,6 +1,6 @@
-"""Sessions of ONNX Runtime: for proofs unoptimised, single-threaded, quiet and small; for benchmarks as in production.
+"""Sessions of ONNX Runtime: unoptimised, single-threaded and quiet for proofs, as in production for benchmarks.
 
-The only module that imports onnxruntime, and only when a session is opened.
+onnxruntime is imported when the first session opens.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ from surgeon.runtime.implementations.implementation import is_python, load
 from surgeon.runtime.sessions.engine_names import ONNX_RUNTIME
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
 
-_QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
+_QUIET = 4  # ORT's severity "fatal": lower values print to stderr
 _LONGEST_LINE = 400
 _CPU = "CPUExecutionProvider"
-_EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}  # settings by which products of float32 keep their digits
-# Types that numpy knows only through ml_dtypes: ORT takes and returns them only as OrtValue.
+_EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}  # settings for full precision of float32 products
+# Types that numpy has only through ml_dtypes: ORT takes and returns them only as OrtValue.
 _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
     "tensor(float8e4m3fn)": (ml_dtypes.float8_e4m3fn, onnx.TensorProto.FLOAT8E4M3FN, np.uint8),
@@ -35,7 +35,7 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(float8e5m2)": (ml_dtypes.float8_e5m2, onnx.TensorProto.FLOAT8E5M2, np.uint8),
     "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
 }
-# Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
+# Domains whose operators ORT itself defines: an unknown name there is a mistake, not a plugin.
 ORT_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
@@ -43,19 +43,19 @@ _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)
 _TOO_NEW = re.compile(r".*?(?P<line>Unsupported model IR version|ONNX Runtime only \*guarantees\* support)")
 _AT_NODE = re.compile(r"while running \w+ node\. Name:'(?P<name>[^']*)'")
 _NO_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
-OUT_OF_MEMORY = "Running it takes more memory than there is."
+OUT_OF_MEMORY = "There is not enough memory to run the model."
 
 
 Lack: TypeAlias = Literal["", "op", "kernel", "version", "memory"]
-"""What ONNX Runtime lacks to load a model: an op of a foreign domain, a kernel, a newer version of itself, memory."""
+"""Why ONNX Runtime cannot load a model: it lacks an op of another domain, a kernel, a newer version, or memory."""
 
 
 class SessionError(SurgeonError):
     """A model does not load or run, mostly under ONNX Runtime.
 
-    `message` is the first line of the runtime's message.  `is_unsupported` says that the model may be valid: the
-    runtime has no kernel for an operator, does not know the operator's domain, is older than the model, or lacks
-    memory.  `lacks` says which of these, "" for none.  `hit_limit`: it ran out of time or memory.
+    `message` is the first line of the runtime's message.  If `is_unsupported`, the model may be valid: the runtime has
+    no kernel for an operator, does not have the operator's domain, is older than the model, or lacks memory.  `lacks`
+    is one of these, or "".  If `hit_limit`, it ran out of time or memory.
     """
 
     def __init__(self, line: str, *, is_unsupported: bool = False, hit_limit: bool = False, lacks: Lack = "") -> None:
@@ -73,10 +73,10 @@ class SessionError(SurgeonError):
 
 
 def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
-    """Return the libraries of custom operators as absolute paths, after ONNX Runtime has loaded them.
+    """Load the libraries of custom operators into ONNX Runtime, and return their absolute paths.
 
     Files of Python implementations (`.py`) among them run, and are returned too.  Raises UsageError for a library that
-    does not exist, or that ONNX Runtime cannot load, and for a Python file that fails.
+    does not exist or that ONNX Runtime cannot load, and for a Python file that fails.
     """
     found: list[str] = []
     for library in libraries:
@@ -86,8 +86,8 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
             found.append(str(path.absolute()))
             continue
         if not path.is_file():
-            raise UsageError(f"There is no custom-op library '{library}': give the path of a shared library.")
-        found.append(str(path.absolute()))  # a bare name would be searched only on the loader's path
+            raise UsageError(f"Custom-op library not found: {library}")
+        found.append(str(path.absolute()))  # the loader searches a bare name only on its own path
     shared = [name for name in found if not is_python(name)]
     if shared:
         import onnxruntime
@@ -99,7 +99,7 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
             except refusals as error:
                 why = _refused(error).message.rstrip(".")
                 raise UsageError(
-                    f"The custom-op library '{name}' cannot be loaded ({why}): give one built for this machine."
+                    f"Custom-op library {name} cannot be loaded ({why}). Use one built for this machine."
                 ) from error
     return found
 
@@ -107,11 +107,11 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
 class OrtSession:
     """One model under ONNX Runtime, on the CPU by default.  A context manager; leaving it frees the model.
 
-    `model` is a path (external data are next to it) or a ModelProto that holds its weights.  Of `custom_ops`, only
-    shared libraries count.  `exact`: products of uint8 by int8 in a ModelProto are exact, even if this processor's
-    kernels saturate.  `only_loads`: it will not run, so weights are not repacked for kernels.  `folder`: where data
-    files of a ModelProto are.  `provider`: by ORT's name, and without TF32.  Raises SessionError when ORT does not load
-    it, and when the provider does not work on this machine.
+    model: a path (external data are next to it), or a ModelProto with its weights.  custom_ops: only shared libraries
+    count.  exact: products of uint8 by int8 in a ModelProto are exact, even if this processor's kernels saturate.
+    only_loads: the model will not run, so weights are not repacked for kernels.  folder: the folder of a ModelProto's
+    data files.  provider: ORT's name of it; TF32 is off.  Raises SessionError if ORT does not load the model, or if the
+    provider does not work on this machine.
     """
 
     name = ONNX_RUNTIME
@@ -166,7 +166,7 @@ class OrtSession:
             for library in custom_ops:
                 if is_python(library):
                     continue
-                # a bare name would be searched only on the loader's path
+                # the loader searches a bare name only on its own path
                 options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
             source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
             chosen = [(provider, dict(settings or {}))]
@@ -177,7 +177,7 @@ class OrtSession:
         self.outputs: tuple[str, ...] = tuple(port.name for port in self._session.get_outputs())
         types = [port.type for port in (*self._session.get_inputs(), *self._session.get_outputs())]
         self._by_value = any(kind in _BITS for kind in types)
-        self._bound = threading.local()  # the memory that was filled last, and what runs into it
+        self._bound = threading.local()  # the memory that was filled last, and its binding
 
     def __enter__(self) -> Self:
         return self
@@ -205,11 +205,11 @@ class OrtSession:
     def run_into(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
         """Run on one input, and write one output into an array of its shape and dtype.
 
-        Both arrays are contiguous, and of dtypes that numpy has.  Raises SessionError.
+        Both arrays are contiguous and have dtypes of numpy.  Raises SessionError.
         """
         key = source, array.ctypes.data, array.shape, name, made.ctypes.data, made.shape
         known, binding = getattr(self._bound, "last", (None, None))
-        if known != key:  # to bind anew takes longer than to run what is small
+        if known != key:  # a new binding takes longer than a small run
             binding = self._session.io_binding()
             for bind, port, given in ((binding.bind_input, source, array), (binding.bind_output, name, made)):
                 memory = {"element_type": given.dtype, "shape": given.shape, "buffer_ptr": given.ctypes.data}
@@ -224,9 +224,9 @@ class OrtSession:
 class TimedSession(OrtSession):
     """One model as in production: all of ORT's optimisations, its arena, several threads, any provider.
 
-    threads: of one operator, 0 for one per physical core.  provider: by ORT's name.  The threads of a session sleep
+    threads: for one operator, 0 for one per physical core.  provider: ORT's name of it.  The threads of a session sleep
     between runs, so that sessions in one process do not slow each other.  Raises UsageError if the provider does not
-    work on this machine, where ORT would use the CPU's.
+    work on this machine, because ORT would use the CPU provider instead.
     """
 
     def __init__(
@@ -245,16 +245,16 @@ class TimedSession(OrtSession):
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._open(model, custom_ops, options, provider)
         if provider not in self._session.get_providers():
-            raise UsageError(f"{_not_working(provider)}: add them, or choose another execution provider.")
+            raise UsageError(f"{_not_working(provider)}. Install them, or choose another execution provider.")
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return a function that runs once on these inputs, without conversions, and drops the outputs.
 
-        It raises SessionError if ORT refuses them.
+        It raises SessionError if ORT rejects them.
         """
         session, outputs, options, refusals = self._session, list(self.outputs), self._run_options, self._refusals
         given: Mapping[str, Any]
-        if any(array.dtype.kind in "OSU" for array in feeds.values()):  # of words ORT's values cannot be made
+        if any(array.dtype.kind in "OSU" for array in feeds.values()):  # ORT's values cannot hold strings
             given, call = dict(feeds), session.run
         else:
             given, call = {name: _ort_value(array) for name, array in feeds.items()}, session.run_with_ort_values
@@ -269,10 +269,10 @@ class TimedSession(OrtSession):
 
 
 def _not_working(provider: str) -> str:
-    """What is wrong where ONNX Runtime uses the CPU in place of a provider."""
+    """The message for a provider that ONNX Runtime silently replaced with the CPU's."""
     short = provider.removesuffix("ExecutionProvider")
     lacks = "libraries, a driver or the device are missing"
-    return f"ONNX Runtime's {short} provider cannot work on this machine ({lacks})"
+    return f"ONNX Runtime's {short} provider does not work on this machine ({lacks})"
 
 
 @cache
@@ -284,7 +284,7 @@ def int8_sums_saturate() -> bool:
 
 
 def installed_providers() -> list[str]:
-    """The execution providers of the installed ONNX Runtime, by its names for them."""
+    """ONNX Runtime's names of its installed execution providers."""
     import onnxruntime
 
     return list(onnxruntime.get_available_providers())
@@ -295,7 +295,7 @@ def _in_utf8(path: pathlib.Path | str) -> str:
     try:
         return in_utf8(path)
     except UnicodeDecodeError as error:
-        raise SessionError(f"Its path {str(path)!r} is no UTF-8: give it another name.", is_unsupported=True) from error
+        raise SessionError(f"The path {str(path)!r} is not UTF-8. Rename the file.", is_unsupported=True) from error
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:
@@ -303,11 +303,11 @@ def _serialized(model: onnx.ModelProto) -> bytes:
     try:
         return bytes(model.SerializeToString())
     except (EncodeError, ValueError) as error:
-        raise SessionError(f"The model cannot be handed over in memory ({error}); give its path.") from error
+        raise SessionError(f"The model cannot be passed in memory ({error}). Give its path.") from error
 
 
 def _exceptions() -> tuple[type[Exception], ...]:
-    """The exceptions by which ORT's Python API refuses a model or its inputs."""
+    """The exceptions that ORT's Python API raises for a model or its inputs."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     own = {kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)}
@@ -315,7 +315,7 @@ def _exceptions() -> tuple[type[Exception], ...]:
 
 
 def _refused(error: Exception) -> SessionError:
-    """ORT's exception as the first line of its message, and whether only an operator is missing."""
+    """ORT's exception as a SessionError with the first line of its message, and the lack that it reports."""
     text = str(error).strip()
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
     line = re.sub(r"Load model from .*? failed: ?", "", line)  # the caller adds the path
@@ -332,7 +332,7 @@ def _refused(error: Exception) -> SessionError:
 
 
 def _ort_value(array: np.ndarray) -> Any:
-    """Wrap an array, also of a type of ml_dtypes."""
+    """Wrap an array, which may have a dtype of ml_dtypes."""
     from onnxruntime import OrtValue
 
     for dtype, elem_type, bits in _BITS.values():
@@ -344,9 +344,9 @@ def _ort_value(array: np.ndarray) -> Any:
 
 
 def _from_ort_value(value: Any) -> Any:
-    """Unwrap a result; tensors of ml_dtypes' types are copied from ORT's memory."""
+    """Unwrap a result; tensors with dtypes of ml_dtypes are copied from ORT's memory."""
     if not value.is_tensor():
-        raise SessionError("An output is no tensor, beside tensors of a type that numpy lacks.")
+        raise SessionError("An output is not a tensor, and another has a dtype that numpy lacks.")
     if value.data_type() not in _BITS:
         return value.numpy()
     dtype = np.dtype(_BITS[value.data_type()][0])
@@ -357,7 +357,7 @@ def _from_ort_value(value: Any) -> Any:
 
 
 def flatten_result(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
-    """Store a result under its name, a sequence or map element by element.  An absent optional is an empty array."""
+    """Store a result under its name, a sequence or map element by element.  An empty optional is an empty array."""
     if isinstance(result, list):
         into[f"len({name})"] = np.asarray(len(result))
         for position, element in enumerate(result):

@@ -28,9 +28,9 @@ class ProviderRuntime:
     custom_ops: Sequence[Path | str]
     """Shared libraries of custom operators."""
     run_time: float
-    """Seconds of processor time to load a model, and for one run."""
+    """Limit of processor time, in seconds, to load a model and for each run."""
     precision: str = ""
-    """Empty: products of float32 keep their digits, see `OrtSession`."""
+    """Empty, because products of float32 have full precision (see `OrtSession`)."""
 
     @property
     def title(self) -> str:
@@ -43,13 +43,13 @@ class ProviderRuntime:
 
 
 def hold(asked: tuple[ModelProto, ProviderRuntime], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Open a model in place of the previous one; the tasks of `session_tasks` then serve it."""
+    """Open a model instead of the previous one; the tasks of `session_tasks` then use it."""
     model, runtime = asked
     return hold_as(lambda: OrtSession(model, runtime.custom_ops, provider=runtime.provider))
 
 
 def find_provider(ep: str | None, custom_ops: Sequence[Path | str], run_time: float) -> ProviderRuntime | None:
-    """The runtime of an execution provider by its short name; None for the CPU's, and for no provider in particular.
+    """The runtime of an execution provider by its short name; None for the CPU provider, and for "any" or None.
 
     Raises RuntimeMissing if the installed ONNX Runtime does not have it.
     """

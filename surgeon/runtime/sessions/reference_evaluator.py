@@ -1,9 +1,9 @@
-"""onnx's ReferenceEvaluator for proofs: quiet, with one kind of error, and dtypes as operators declare them.
+"""onnx's ReferenceEvaluator for proofs: quiet, with one kind of error, and with the dtypes that operators declare.
 
-It is imported when the first session is opened.
+onnx.reference is imported when the first session opens.
 
-Threads gain little on the small matrices of a proof, and cost much beside other work: threads of OpenBLAS wait busily
-for each other, so that with all cores busy a product took nine times the CPU seconds of one thread.
+Threads gain little on the small matrices of a proof, and cost much if other processes run: threads of OpenBLAS wait
+busily for each other.  With all cores busy, a product took nine times the CPU seconds of one thread.
 """
 
 import ctypes
@@ -31,14 +31,14 @@ from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
 from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError, flatten_result
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
-"""What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
+"""A function that computes the outputs of an unknown node from the node and its inputs."""
 _LONGEST_LINE = 400
-# Sets, for in a tuple None would be found: to numpy, None is another name of float64.
+# Sets, because `None in` a tuple of dtypes is true: to numpy, None is another name of float64.
 _NARROW = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16))
 _FLOATS = _NARROW | frozenset(np.dtype(kind) for kind in (np.float32, np.float64))
-# Their second input's dtype is what they compute.
+# Ops whose second input has the dtype of the result.
 _KEPT = ops_with("is_cast") | ops_with("quantization") | {"BitCast"}
-# Whatever the evaluator raises of a model or its inputs: it declares nothing.
+# Exceptions that the evaluator raises for a model or its inputs; it documents none.
 _REFUSALS = (
     ArithmeticError,
     AssertionError,
@@ -57,7 +57,7 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Limit the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS is not changed."""
+    """Limit the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS does not change."""
     found = _switches()
     if found is None:
         yield
@@ -73,7 +73,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @cache
 def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
-    """Functions that get and set the number of threads; None if numpy comes without OpenBLAS."""
+    """Functions that get and set the number of threads; None if numpy does not include OpenBLAS."""
     home = Path(np.__file__).parent
     for folder in (home.parent / "numpy.libs", home / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):
@@ -87,11 +87,12 @@ def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
 class EvaluatorSession:
     """One model under onnx's ReferenceEvaluator.  A context manager like `OrtSession`.
 
-    `implementations` computes operators by domain and name, before any of onnx's.  Local functions are inlined.  Raises
-    SessionError if the evaluator does not take the model; `is_unsupported` if it lacks an operator, or memory.
+    implementations: functions by domain and name of their operators, which replace onnx's.  Local functions are
+    inlined.  Raises SessionError if the evaluator does not support the model, with `is_unsupported` if it lacks an
+    operator or memory.
 
-    In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
-    numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
+    In float16 and bfloat16, each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do.
+    numpy would round after every step inside the operator, and its sums of bfloat16 stop at 256.
     """
 
     name = "onnx's ReferenceEvaluator"
@@ -120,7 +121,7 @@ class EvaluatorSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._engine is not None:  # it and its nodes hold each other: weights would wait for the garbage collector
+        if self._engine is not None:  # break the cycle with its nodes: weights would wait for the garbage collector
             for held in (*self._engine.rt_nodes_, self._engine):
                 vars(held).clear()
         self._engine = None
@@ -129,7 +130,7 @@ class EvaluatorSession:
         """Run once.  Sequences come back as `name[i]`, with their length as `len(name)`.  Raises SessionError."""
         absent = [name for name in self._engine.input_names if name not in feeds and name not in self._engine.rt_inits_]
         if absent:
-            raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
+            raise SessionError(f"No value was given for input '{absent[0]}'.")
         try:
             with _Quiet(), single_threaded_blas():
                 results = self._engine.run(None, dict(feeds))
@@ -146,7 +147,7 @@ class EvaluatorSession:
 
 
 class _Quiet:
-    """Suppress numpy's warnings, of arithmetic and of its interface, inside a `with`."""
+    """Suppress numpy's warnings about arithmetic and its API inside a `with`."""
 
     def __enter__(self) -> None:
         self._arithmetic = np.errstate(all="ignore")
@@ -162,12 +163,12 @@ class _Quiet:
 
 @cache
 def _engine() -> Any:
-    """The class of the evaluator, with our formulas in bodies of functions too, and hooks around each node."""
+    """The evaluator's class, extended: surgeon's formulas also in bodies of functions, and hooks around each node."""
     from onnx.reference import ReferenceEvaluator
 
     class Engine(ReferenceEvaluator):
         def __init__(self, proto: Any, *args: Any, **kwargs: Any) -> None:
-            # onnx hands `new_ops` on to the bodies of If, Loop and Scan, but not to functions.
+            # onnx passes `new_ops` to the bodies of If, Loop and Scan, but not to functions.
             kwargs["new_ops"] = kwargs.get("new_ops") or _own_ops({})
             super().__init__(proto, *args, **kwargs)
 
@@ -197,7 +198,7 @@ def _formula_ops() -> dict[tuple[str, str], type]:
 
 
 def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
-    """A class for the evaluator that computes one operator; `prepared` takes a node and its opset, once."""
+    """A class of the evaluator that computes one operator; `prepared` is called once with a node and its opset."""
     from onnx.reference.op_run import OpRun
 
     def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
@@ -206,7 +207,7 @@ def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..
         results: tuple[Any, ...] = self.prepared(*inputs)
         return results
 
-    # No schema: by the name of the class onnx would take that of an operator in another domain.
+    # No schema: by the class name, onnx would find the schema of an operator in another domain.
     return type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})
 
 
@@ -229,7 +230,7 @@ def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Cal
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
-    """A node's attributes as Python values: strings as `str`, tensors as arrays, without references to others."""
+    """A node's attributes as Python values, without attribute references: strings as `str`, tensors as arrays."""
     values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
     return {name: _plain(value) for name, value in values.items()}
 
@@ -243,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
-    """The schema that gives a node's dtypes; None if they follow no plain rule."""
+    """The schema that determines a node's dtypes; None if they do not follow its type variables."""
     is_of_lists = handles_lists(node.domain, node.op_type)
     if node.op_type in _KEPT or is_of_lists or subgraphs(node):
         return None
@@ -251,7 +252,7 @@ def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
 
 
 def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
-    """Run a node; an exception names it, because a failure of the evaluator says nothing about the model."""
+    """Run a node; an exception contains its name, because a failure of the evaluator says nothing about the model."""
     try:
         return run(*inputs, **settings)
     except SessionError:
@@ -283,7 +284,7 @@ def _bound_to(bound: Mapping[str, np.dtype[Any]], rule: Schema, place: int, valu
     dtype = None if formal is None else bound.get(formal.type)
     if dtype is None or getattr(value, "dtype", None) not in _FLOATS or value.dtype == dtype:
         return value
-    return np.asarray(value.astype(dtype))  # of an array without axes numpy often makes a scalar
+    return np.asarray(value.astype(dtype))  # numpy often turns a 0-d array into a scalar
 
 
 def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
@@ -293,14 +294,14 @@ def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
 
 
 def _narrowed(array: np.ndarray, declared: np.dtype[Any] | None) -> np.ndarray:
-    """An output in its declared dtype, if a wider float crept in."""
+    """The output in its declared dtype, if it became a wider float."""
     if declared in _FLOATS and array.dtype in _FLOATS and array.dtype.itemsize > declared.itemsize:
         return array.astype(declared)
     return array
 
 
 def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
-    """An exception of the evaluator as one line, that of the cause if onnx wraps it."""
+    """An exception of the evaluator as a SessionError with one line, that of the cause if onnx wraps it."""
     wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
     cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
     if isinstance(cause, MemoryError):
@@ -309,5 +310,5 @@ def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
     line = text.splitlines()[0] if text else type(cause).__name__
     unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"
     if unknown and model is not None:
-        line = f"onnx's ReferenceEvaluator has no such operator: {line}"
+        line = f"onnx's ReferenceEvaluator does not have this operator: {line}"
     return SessionError(line[:_LONGEST_LINE], is_unsupported=unknown)

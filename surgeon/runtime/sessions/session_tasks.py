@@ -1,6 +1,6 @@
-"""Tasks of a worker for whole models: it opens one, runs it, and releases it.
+"""Tasks of a worker for whole models: open one, run it, and release it.
 
-Arrays of numbers are sent as they are, strings as text: nothing in an answer is unpickled.
+Arrays of numbers are sent as raw bytes, strings as text.  Nothing in an answer is unpickled.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ class OpenRequest:
     optimised: bool
     """Whether ONNX Runtime optimises it."""
     implementations: bytes
-    """Those of the user's process, as `shipped` returns them."""
+    """The registrations of the user's process, from `export_registry`."""
     only_loads: bool = False
-    """As for `OrtSession`."""
+    """See `OrtSession`."""
     folder: Path | None = None
-    """As for `OrtSession`."""
+    """See `OrtSession`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ _held: list[ModelSession] = []
 
 
 def hold(opening: OpenRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Open a model, in place of the one held before."""
+    """Open a model instead of the previous one."""
 
     def opened() -> ModelSession:
         import_registry(opening.implementations)
@@ -66,7 +66,7 @@ def hold(opening: OpenRequest, _: ReportProgress) -> tuple[dict[str, Any], list[
 
 
 def hold_as(opened: Callable[[], ModelSession]) -> tuple[dict[str, Any], list[Any]]:
-    """The same of a model as it is opened here; `run` and `let_go` serve it too.  opened: raises SessionError."""
+    """Open a model with a function, for `run` and `let_go`.  opened: returns the session, or raises SessionError."""
     _free()
     try:
         _held.append(opened())
@@ -77,7 +77,7 @@ def hold_as(opened: Callable[[], ModelSession]) -> tuple[dict[str, Any], list[An
 
 
 def run(asked: RunRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Run the model that is held, once."""
+    """Run the open model once."""
     (whole,) = _held
     whole.outputs = asked.outputs
     try:
@@ -94,7 +94,7 @@ def run(asked: RunRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]
 
 
 def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Free the memory of what is held."""
+    """Release the open model and its memory."""
     _free()
     return {}, []
 

@@ -1,4 +1,4 @@
-"""Operators that are unknown here, and what the user can do about them."""
+"""Operators without an implementation, and advice for the user."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,29 +19,30 @@ _NAMED = 3  # operators in one sentence
 
 
 def unknown_ops(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[tuple[str, str]]:
-    """Return the operators, by domain and name, that are not ONNX's and that no implementation computes.
+    """Return the operators outside of ONNX that no implementation computes, by domain and name.
 
-    In the model's order, each once.  Raises UsageError as `surgeon.runtime.implementations.implementation.load` does.
+    They are in the model's order, each once.  Raises UsageError as
+    `surgeon.runtime.implementations.implementation.load` does.
     """
     return list(dict.fromkeys(_unknown(model, custom_ops)))
 
 
 def unknown_ops_hint(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules: bool = True) -> str:
-    """How to run operators that are unknown here, as the rest of a sentence; empty if all are known.
+    """Advice on how to run unknown operators, to append to a sentence; empty if all operators are known.
 
-    An operator that no runtime defines may be torch's, as the exporter writes operators that it does not know.
-    has_rules: whether the user has a file of rules.
+    An operator that no runtime defines may be torch's, because exporters write unknown operators into the model.
+    has_rules: whether the user has a rule file.
     """
     found = unknown_ops(model, custom_ops)
     if not found:
         return ""
     names = [f'"{domain}::{op}"' for domain, op in found]
-    others = f" (and so for {', '.join(names[1:_NAMED])}{', ...' * (len(names) > _NAMED)})" if names[1:] else ""
-    given = f"an implementation, @surgeon.implements({names[0]}) in a file given to --custom-ops"
-    if target_of_op(*found[0]) is not None:  # a target's own is none of torch's
-        return f": give {given}{others}"
-    where = "the rules file" if has_rules else "such a file"
-    return f": give {given}, or write surgeon.torch.implement({names[0]}) in {where} if torch has that op{others}"
+    others = f" (likewise for {', '.join(names[1:_NAMED])}{', ...' * (len(names) > _NAMED)})" if names[1:] else ""
+    advice = f"Register an implementation with @surgeon.implements({names[0]}), and pass the file with --custom-ops"
+    if target_of_op(*found[0]) is not None:  # torch does not have a target's op
+        return f". {advice}{others}"
+    where = "the rule file" if has_rules else "that file"
+    return f". {advice}. If torch has the op, write surgeon.torch.implement({names[0]}) in {where} instead{others}"
 
 
 def _unknown(model: ModelProto, custom_ops: Sequence[Path | str]) -> Iterator[tuple[str, str]]:
@@ -59,10 +60,10 @@ def _is_of_nobody(name: str) -> bool:
 
 
 def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -> str:
-    """What to declare of the user's own operators among these, as a clause; empty where all is declared.
+    """Advice to declare traits of the user's own operators among these, as a clause; empty if all are declared.
 
-    Own operators are those that a Python implementation computes and, where `custom_ops` holds shared libraries, all
-    that no schema or target defines: a library does not list its own.
+    Own operators are those with a Python implementation.  If `custom_ops` contains shared libraries, all operators that
+    no schema and no target defines count too, because a library does not list its operators.
 
     ops: qualified names of operators without those of local functions.  Raises UsageError as
     `surgeon.runtime.implementations.implementation.load` does.
@@ -78,6 +79,6 @@ def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -
         return ""
     says = "declares" if len(found) == 1 else "declare"
     return (
-        f"{join_first(found, _NAMED)} {says} no traits: proofs give it any numbers, and allow no error but rounding; "
-        f'declare more where you know it, as in @surgeon.implements("{found[0]}", indices=(1,), like="Gather")'
+        f"{join_first(found, _NAMED)} {says} no traits, so proofs use arbitrary inputs and allow only rounding errors. "
+        f'Declare what you know, for example @surgeon.implements("{found[0]}", indices=(1,), like="Gather")'
     )

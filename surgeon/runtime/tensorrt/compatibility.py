@@ -1,4 +1,4 @@
-"""Check a model with TensorRT: what its parser says of each node, and whether its builder makes an engine."""
+"""Check a model with TensorRT: the errors of its parser for each node, and whether its builder can build an engine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ from surgeon.shapes.constraints.input_dims import (
 
 MODULE = "surgeon.runtime.tensorrt.parser_tasks"
 MAX_ROUNDS = 64
-"""How often a model is parsed again without refused nodes, to find faults of later nodes too."""
+"""How often a model is parsed again without rejected nodes, to find errors of later nodes too."""
 MAX_PROFILES = 40
-"""So many sets of sizes are tried where the builder says that those before do not suit the graph."""
+"""Sets of sizes to try if the builder reports that earlier sets do not fit the graph."""
 LARGE = (512, 576, 1600, 16000)
-"""Sizes of dims other than the batch, if smaller ones do not suit: audio models need a whole window of samples."""
+"""Sizes of dims other than the batch, if smaller ones do not fit: audio models need a whole window of samples."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 LARGE_BATCH = 64
 NOTHING: Mapping[int, NodeOutputs] = {}
@@ -49,56 +49,56 @@ Behind = Callable[[int], tuple[int, NodeOutputs] | None]
 
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
-    """Something that TensorRT refuses."""
+    """A node, or a property of the network, that TensorRT rejects."""
 
     node: int | None
-    """Number of the node in `surgeon.ops.traversal.nodes_of`; None if it is about the network."""
+    """Number of the node in `surgeon.ops.traversal.nodes_of`; None for the network."""
     reason: str
     """A clause."""
     stage: str
-    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a GPU can check it)."""
+    """One of "parse", "build", "sizes" (the builder accepts other sizes) or "gpu" (only a GPU can check it)."""
     call: int | None = None
-    """Number of the node that calls the function in which it is."""
+    """Number of the node that calls the function of the rejected node."""
 
 
 @dataclass(slots=True)
 class CompatibilityReport:
-    """What TensorRT reports of a model."""
+    """TensorRT's report on a model."""
 
     faults: list[Incompatibility] = field(default_factory=list)
-    """Empty if it takes the model."""
+    """Rejected nodes; empty if TensorRT accepts the model."""
     is_whole: bool = True
-    """Whether it looked at every node."""
+    """Whether TensorRT checked every node."""
     layers: int = 0
-    """Layers of its network."""
+    """Number of layers of the network."""
     engine_bytes: int = 0
-    """Size of the engine, 0 without one."""
+    """Size of the engine; 0 without one."""
     seconds: float = 0.0
     """Processor time."""
     capability: str = ""
-    """Capability of the GPU that it was built for, "SM86"."""
+    """Capability of the engine's GPU, "SM86"."""
     sizes: dict[str, Range] = field(default_factory=dict)
-    """Dynamic dims that it was built for, as (least, best, largest)."""
+    """Dynamic dims of the engine, as (smallest, optimal, largest)."""
     refused: list[Incompatibility] = field(default_factory=list)
-    """Why the sizes tried before were refused."""
+    """Why earlier sizes were rejected."""
     undetermined: list[Incompatibility] = field(default_factory=list)
-    """Nodes that it cannot judge without a GPU."""
+    """Nodes that TensorRT cannot check without a GPU."""
     stopped_because: str = ""
-    """Why it did not finish, "" if it did."""
+    """Why it did not finish; empty if it did."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityCheck:
-    """A TensorRT library, and how it checks models."""
+    """Settings to check models with a TensorRT library."""
 
     library: Library
     """The TensorRT to use."""
     run_time: float
-    """Seconds of processor time for one model."""
+    """Limit of processor time for one model, in seconds."""
     capability: str | None = None
-    """GPU to build for, "SM86"; None to parse only."""
+    """GPU to build for, "SM86"; None to only parse."""
     dims: Mapping[str, Range] = field(default_factory=dict)
-    """Dynamic dims as (least, best, largest)."""
+    """Dynamic dims as (smallest, optimal, largest)."""
     plugins: Sequence[str] = ()
     """Plugin libraries to load."""
 
@@ -109,16 +109,16 @@ class CompatibilityCheck:
 
         Args:
             model: the model to parse.
-            aside: nodes that are left out from the start, by number, with their outputs.
-            behind: for a refused node, the node of the main graph to leave out in its place, by number, and its
-                outputs, so that the parser sees the nodes after it; None if these are not known.
+            aside: nodes to leave out from the start, by number, with their outputs.
+            behind: returns the node of the main graph to leave out for a rejected node, by number, with its outputs, so
+                that the parser sees the nodes after it; None if these are not known.
 
         Returns:
-            The report.  A library that ends its process, or takes too long or too much, is a fault.
+            The report.  A library that ends its process, takes too long or needs too much memory is a fault.
 
         Raises:
-            UsageError: a capability that TensorRT does not build for, a size of a dim that the model does not have, or
-                a library without plugins.
+            UsageError: a capability that TensorRT does not support, a size of a dim that the model does not have, or a
+                library without plugins.
         """
         self._require_creators()
         said, left_out = CompatibilityReport(), dict(aside)
@@ -139,10 +139,10 @@ class CompatibilityCheck:
         return said
 
     def _require_creators(self) -> None:
-        """Raise UsageError for a library without plugins for TensorRT, which would have no effect."""
+        """Raise UsageError for a library without TensorRT plugins, because it would have no effect."""
         if not self.plugins or self.library.module is None:
             return
-        child = Worker()  # in a separate worker: a library that is loaded already would bring nothing
+        child = Worker()  # a new worker, because a library that is already loaded would add no plugins
         try:
             asked = self.library.module, list(self.plugins)
             result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, ALL_MEMORY))
@@ -152,14 +152,14 @@ class CompatibilityCheck:
             reasons = dict(zip(self.plugins, result.value["reasons"], strict=True))
         else:
             at = (result.last_note or {}).get("library", self.plugins[0])
-            reasons = {at: f"it ends the process that loads it{f' ({result.detail})' if result.detail else ''}"}
+            reasons = {at: f"loading it ends the process{f' ({result.detail})' if result.detail else ''}"}
         for path, reason in reasons.items():
             if reason:
                 title = self.library.title
-                raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
+                raise UsageError(f"{Path(path).name} is not a plugin library for {title}: {reason}.")
 
     def _build(self, said: CompatibilityReport, model: Model) -> None:
-        """Build with the given sizes, else with the first that the graph can take."""
+        """Build with the given sizes, or with the first ones that fit the graph."""
         said.capability = _capability(self.capability or "")
         source, first = self._source(model, {}), list[Incompatibility]()
         for profile, sizes in islice(profiles_of(model, self.dims), MAX_PROFILES):
@@ -171,7 +171,7 @@ class CompatibilityCheck:
                 said.sizes, said.engine_bytes = sizes, answer["engine"]
                 said.refused = [Incompatibility(one.node, one.reason, "sizes") for one in first[:1]]
                 return
-            if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
+            if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a remedy exists for that
                 first, said.sizes = faults, sizes
             if not any(concerns_sizes(one.reason) for one in faults):
                 break
@@ -184,7 +184,7 @@ class CompatibilityCheck:
         return ParseRequest(module, source, self.plugins, aside)
 
     def _run(self, said: CompatibilityReport, function: str, argument: Any) -> dict[str, Any] | None:
-        """The result of one task; None without one, which is then a fault."""
+        """The result of one task; None if it failed, which adds a fault."""
         child = acquire_worker()
         result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, ALL_MEMORY))
         release_worker(child)
@@ -202,19 +202,19 @@ class CompatibilityCheck:
         at = noted.get("node", -1)
         what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
         if failure.cause in ("time", "clock"):
-            reason = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
+            reason = f"{what} takes more than {self.run_time:g} s. Give it more time: --run-time"
             return Incompatibility(None, f"{reason} {5 * self.run_time:g}", function)
         if failure.cause == "memory":
             limit = f"{memory_limit(ALL_MEMORY) / 1e9:.1f} GB"
-            return Incompatibility(None, f"{what} takes more than {limit} of memory", function)
+            return Incompatibility(None, f"{what} needs more than {limit} of memory", function)
         how = f" ({failure.detail})" if failure.detail else ""
-        return Incompatibility(at if at >= 0 else None, f"{what} ends its process{how}", function)
+        return Incompatibility(at if at >= 0 else None, f"{what} ended its process{how}", function)
 
 
 def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
     """Optimization profiles to try in turn: the shapes of each dynamic input, and the ranges of dynamic dims.
 
-    Dims that are not given have one size; the sets that suit most models come first.
+    Dims that are not given have one size.  Sets that fit most models come first.
 
     Raises:
         UsageError: a size of a dim that the model does not have, or a range out of order.
@@ -224,7 +224,7 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
     check_dim_names(free, {name: sizes[1] for name, sizes in dims.items()})
     for name, sizes in dims.items():
         if list(sizes) != sorted(sizes) or sizes[0] < 0:
-            raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
+            raise UsageError(f"The sizes of {name!r} are not in order. Give the smallest, optimal and largest size.")
     ends = [{name: sizes[place] for name, sizes in dims.items()} for place in range(3)]
     sets = zip(*(_sets(model, free, end) for end in ends), strict=False)
     for points in sets:
@@ -238,7 +238,7 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
 
 
 def _sets(model: Model, free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
-    """Sets of sizes to try in turn: the usual ones, further ones, and large consistent ones."""
+    """Sets of sizes to try in turn: usual ones, further ones, and large consistent ones."""
     usual, *others = size_sets(free, chosen)
     yield usual
     yield from ConsistentSizes(model, chosen).of([usual, *others])
@@ -265,16 +265,16 @@ def _size(size: int | str, sizes: Mapping[str, int]) -> int:
 
 
 def _capability(name: str) -> str:
-    """The capability as TensorRT names it, from "86" or "SM86"."""
+    """TensorRT's name of a capability, given "86" or "SM86"."""
     found = f"SM{name.upper().removeprefix('SM')}"
     if found not in CAPABILITIES:
         listed = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
-        raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {listed}.")
+        raise UsageError(f"TensorRT does not support compute capability {name!r}. Choose one of {listed}.")
     return found
 
 
 def _wants_rank(faults: Sequence[Incompatibility]) -> bool:
-    """Whether the builder would go on if it knew which sizes are 1."""
+    """Whether the builder failed because it does not know which sizes are 1."""
     return any(FIXED_RANK in one.reason for one in faults)
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's driver, as far as engines need it: GPU memory, copies, a stream.  Nothing has to be installed."""
+"""The functions of NVIDIA's driver that engines need: GPU memory, copies, a stream.  No package is required."""
 
 import ctypes
 import sys
@@ -23,7 +23,7 @@ class GpuDriver:
         count, device, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
         self._check("cuDeviceGetCount", ctypes.byref(count))
         if not count.value:
-            raise GpuUnavailable("the driver knows no GPU")
+            raise GpuUnavailable("NVIDIA's driver finds no GPU")
         self._check("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
         self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._check("cuCtxSetCurrent", context)
@@ -32,7 +32,7 @@ class GpuDriver:
         self.stream = int(stream.value or 0)
 
     def allocate(self, size: int) -> int:
-        """The address of new GPU memory, which `free` releases."""
+        """Allocate GPU memory, which `free` releases; return its address."""
         address = ctypes.c_uint64()
         self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         return int(address.value)
@@ -62,7 +62,7 @@ class GpuDriver:
             error_name = ctypes.c_char_p()
             self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(error_name))
             why = (error_name.value or b"").decode() or f"error {code}"
-            raise GpuUnavailable(f"NVIDIA's driver says {why} of {name}")
+            raise GpuUnavailable(f"{name} of NVIDIA's driver returns {why}")
 
 
 def _opened() -> Any:
@@ -71,7 +71,7 @@ def _opened() -> Any:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise GpuUnavailable(f"NVIDIA's driver is not installed ({NAMES[0]} is not there)")
+    raise GpuUnavailable(f"NVIDIA's driver is not installed ({NAMES[0]} not found)")
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

@@ -1,6 +1,6 @@
-"""Tasks of a worker that runs models under TensorRT, in engines for the installed GPU and the sizes of inputs.
+"""Tasks of a worker that runs models under TensorRT, with engines for the installed GPU and the sizes of inputs.
 
-They need only TensorRT and NVIDIA's driver.  Only workers load this module.
+They need only TensorRT and NVIDIA's driver.  Only workers import this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ DTYPES = {
     "INT64": np.int64,
     "BOOL": np.bool_,
 }
-"""What numpy calls a dtype of TensorRT."""
+"""numpy's dtypes by TensorRT's names."""
 
 
 class GpuEngine:
@@ -46,13 +46,13 @@ class GpuEngine:
         try:
             self._driver = GpuDriver()
         except GpuUnavailable as why:
-            raise SessionError(f"There is no GPU to run TensorRT on: {why}.", is_unsupported=True) from why
+            raise SessionError(f"TensorRT cannot run, because {why}.", is_unsupported=True) from why
         model = self._stack.enter_context(Model.open(source.model))
         self._parsed = Parsed(source, model, note)
         faults = self._parsed.diagnostics()["faults"]
         if faults:
             reason, where = readable_reason(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
-            raise SessionError(f"TensorRT refuses it ({reason}); at which nodes: {where}")
+            raise SessionError(f"TensorRT rejects the model ({reason}). To list the nodes: {where}")
         self.name = "TensorRT"
         self.inputs, self.outputs = tuple(self._parsed.inputs), tuple(self._parsed.outputs)
 
@@ -64,7 +64,7 @@ class GpuEngine:
         self._stack.close()
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return a function that runs once on these inputs, which are copied to the GPU now, and drops the outputs."""
+        """Copy inputs to the GPU; return a function that runs once on them and drops the outputs."""
         call, _ = self._bound(feeds)
         return call
 
@@ -82,7 +82,7 @@ class GpuEngine:
             held.append(array)
             context.set_input_shape(name, tuple(array.shape))
             context.set_tensor_address(name, self._address(engine, name, array))
-        made = self._parsed.outputs  # each needs memory, whoever asks for it
+        made = self._parsed.outputs  # each needs memory, even if it is not returned
         outputs = {name: _output(self._parsed.library, self._driver, engine, name) for name in made}
         for name, output in outputs.items():
             self._stack.callback(output.let_go)
@@ -90,17 +90,17 @@ class GpuEngine:
 
         def call() -> None:
             if not context.execute_async_v3(self._driver.stream):
-                raise SessionError(f"TensorRT does not run it: {self._parsed.lines}")
+                raise SessionError(f"TensorRT cannot run the model: {self._parsed.lines}")
             try:
                 self._driver.wait()
             except GpuUnavailable as why:
-                raise SessionError(f"TensorRT does not run it: {why}.") from why
-            assert held  # TensorRT reads arrays of sizes as long as it runs
+                raise SessionError(f"TensorRT cannot run the model: {why}.") from why
+            assert held  # keeps arrays of sizes alive, which TensorRT reads while it runs
 
         return call, outputs
 
     def _address(self, engine: Any, name: str, array: np.ndarray) -> int:
-        """The address of an input; inputs that sizes depend on stay on the host."""
+        """The address of an input; inputs that determine sizes stay on the host."""
         if engine.get_tensor_location(name).name == "HOST":
             return int(array.ctypes.data)
         address = self._driver.allocate(array.nbytes)
@@ -109,23 +109,23 @@ class GpuEngine:
         return address
 
     def _engine(self, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, Any]:
-        """An engine for these sizes, and its execution context."""
+        """The engine for these sizes, and its execution context."""
         if self._built is not None and self._built[0] == shapes:
             return self._built[1:]
         free = {name for name, shape in self._parsed.inputs.items() if -1 in shape}
         profile: dict[str, Shapes] = {name: (shapes[name],) * 3 for name in shapes if name in free}
         made = self._parsed.engine(profile, "", short=self._short)
         if made is None:
-            raise SessionError(f"TensorRT builds no engine of it: {readable_reason(self._parsed.lines)}.")
+            raise SessionError(f"TensorRT cannot build an engine: {readable_reason(self._parsed.lines)}.")
         engine = self._parsed.loaded(made)
         if engine is None:
-            raise SessionError(f"TensorRT does not load its own engine: {readable_reason(self._parsed.lines)}.")
+            raise SessionError(f"TensorRT cannot load the engine that it built: {readable_reason(self._parsed.lines)}.")
         self._built = shapes, engine, engine.create_execution_context()
         return self._built[1:]
 
 
 class _Output:
-    """An output of an engine: GPU memory that grows as TensorRT asks, and the shape that it reports."""
+    """An output of an engine: GPU memory that grows on demand, and the shape that TensorRT reports."""
 
     def __init__(self, driver: GpuDriver, dtype: Any) -> None:
         self._driver, self._dtype = driver, np.dtype(dtype)
@@ -156,13 +156,13 @@ class _Output:
 
 
 def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
-    """An output allocator of the class that TensorRT demands."""
+    """An output allocator of the class that TensorRT requires."""
     kind = engine.get_tensor_dtype(name).name
     if kind not in DTYPES:
-        raise SessionError(f"The output {name!r} is {kind}, which numpy does not hold: cast it in the model.")
+        raise SessionError(f"Output {name!r} is {kind}, which numpy does not support. Cast it in the model.")
 
     class GrowingOutput(trt.IOutputAllocator, _Output):
-        """GPU memory that grows as TensorRT asks."""
+        """GPU memory that grows on demand."""
 
         def __init__(self) -> None:
             trt.IOutputAllocator.__init__(self)
@@ -184,7 +184,7 @@ def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
 
 
 def gpu(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Why no GPU can be used, as a clause; "" if one can."""
+    """Why no GPU can be used, as a clause; empty if one can."""
     try:
         GpuDriver()
     except GpuUnavailable as why:
@@ -193,5 +193,5 @@ def gpu(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
 
 
 def hold(opening: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Open a model in place of the previous one; the tasks of `sessions.session_tasks` then serve it."""
+    """Open a model instead of the previous one; the tasks of `sessions.session_tasks` then use it."""
     return hold_as(lambda: GpuEngine(opening, note, short=False))

@@ -1,4 +1,4 @@
-"""Messages of TensorRT as readable clauses."""
+"""TensorRT's messages as readable clauses."""
 
 import re
 from collections.abc import Iterable
@@ -10,46 +10,46 @@ _ASSERTED = re.compile(r"Assertion failed: .*?: (?P<reason>[A-Z`].*)$", re.DOTAL
 _CODED = re.compile(r"Error Code \d+: (?P<kind>[A-Z][\w ]*?) ?\((?P<reason>.*?)(?: In \S+ at /.*)?\)?$")
 _DRIVER = re.compile(r"Cuda Runtime|CUDA driver|catchCudaError", re.IGNORECASE)
 _NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
-# What the parser says of an op that it has no importer for, and of one that may be a plugin.
-NO_IMPORTER = "TensorRT's parser does not read this op"
-NEEDS_GPU = "TensorRT makes its plugin on a machine with a GPU alone, so nothing is told of it here"
+# Messages of the parser on an op without an importer, and on an op that may be a plugin.
+NO_IMPORTER = "TensorRT's parser does not support this op"
+NEEDS_GPU = "TensorRT creates this plugin only on a machine with a GPU, so it was not checked"
 # Messages of the builder on an input that a size or an axis depends on, and on a rank that depends on a size.
-NEEDS_BUILD_TIME_VALUE = "tells sizes or axes, and TensorRT wants to know them when it builds"
+NEEDS_BUILD_TIME_VALUE = "determines sizes or axes, which TensorRT must know at build time"
 FIXED_RANK = "the output rank, which is fixed at build time"
-UNSUPPORTED_IO_DTYPE = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
+UNSUPPORTED_IO_DTYPE = "TensorRT does not support the dtype of an input, output or weight of the network"
 _KNOWN = (
     (re.compile(r"^false$"), NO_IMPORTER),
     (re.compile(r"[Pp]lugin(?: creator.*?)?(?: was)? not found|failed to load \w+ plugin"), NO_IMPORTER),
     (re.compile(r"convertDtype\(onnxDtype\.elem_type|importInitializers"), UNSUPPORTED_IO_DTYPE),
     (
         re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"),
-        "TensorRT wants the axes to be known when the network is built",
+        "TensorRT must know the axes at build time",
     ),
     (re.compile(r"layerImpls\.empty\(\)|no runners that implement"), "TensorRT has no kernel for it on this GPU"),
-    (re.compile(r"doesn't support mo\w+ than (\d+) outputs"), r"TensorRT gives the first \1 of its outputs only"),
+    (re.compile(r"doesn't support mo\w+ than (\d+) outputs"), r"TensorRT produces only the first \1 of its outputs"),
     (
         re.compile(r"is a shape tensor and must have type.*?Type is (\w+)"),
-        r"a size is computed from an input of \1, and TensorRT computes sizes in integers",
+        r"a size is computed from an input of \1, but TensorRT computes sizes only in integers",
     ),
 )
-# What the builder says of sizes that the graph cannot take: the profile's fault, and not the model's.
+# Messages of the builder on sizes that do not fit the graph: an error of the profile, not of the model.
 _OF_SIZES = re.compile(r"reshap|negative|empty|volume|broadcast|dimension|conformable|profile|slice", re.IGNORECASE)
 
 
 def concerns_sizes(reason: str) -> bool:
-    """Whether a reason of the builder is about the sizes that it was given."""
+    """Whether a reason of the builder is about the sizes of the profile."""
     return _OF_SIZES.search(reason) is not None
 
 
 def lacks_driver(lines: Iterable[str]) -> bool:
-    """Whether TensorRT logged that there is no GPU driver, which some builtin plugins need when created."""
+    """Whether TensorRT logged that the GPU driver is missing, which some builtin plugins need at creation."""
     return any(_DRIVER.search(line) is not None for line in lines)
 
 
 def readable_reason(message: str) -> str:
-    """The reason in a message of TensorRT, a clause without a full stop, and without our names of nodes.
+    """The reason in a message of TensorRT, as a clause without a full stop and without surgeon's node names.
 
-    Known messages are replaced by what they mean; others lose conditions and lines of the source code.
+    Known messages get surgeon's own words.  Others lose conditions and lines of the source code.
     """
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Invalid Node - ")]
     kept = [line for line in lines if not _DRIVER.search(line)] or lines or [message]

@@ -21,12 +21,12 @@ MODULE = "surgeon.runtime.tensorrt.engine"
 
 @dataclass(frozen=True, slots=True)
 class TensorRtRuntime:
-    """How models run under TensorRT."""
+    """Settings to run models under TensorRT."""
 
     library: Library
     """The TensorRT to use."""
     run_time: float = DEFAULT_TIMEOUT
-    """Seconds of processor time to build an engine, and for one run."""
+    """Limit of processor time, in seconds, to build an engine and for each run."""
     tasks: str = MODULE
     """The module whose tasks run models."""
 
@@ -37,11 +37,11 @@ class TensorRtRuntime:
 
     @property
     def precision(self) -> str:
-        """Empty: engines are built without TF32, so each dtype is computed as it is."""
+        """Empty, because engines are built without TF32, so each dtype has its full precision."""
         return ""
 
     def open(self, model: Path | ModelProto, *, optimised: bool = False) -> IsolatedSession:
-        """Return a session of a model, as `IsolatedRuntime.open` does; an engine is always optimised."""
+        """Return a session of a model, like `IsolatedRuntime.open`; engines are always optimised."""
         return IsolatedSession(self.source(model), self.run_time, f"{self.tasks}:hold")
 
     def source(self, model: Path | ModelProto) -> ParseRequest:
@@ -52,34 +52,34 @@ class TensorRtRuntime:
 
 
 def require_runtime(runtime: str, run_time: float) -> TensorRtRuntime | None:
-    """TensorRT if `runtime` names it, None for ONNX Runtime.
+    """The runtime for "tensorrt"; None for "onnxruntime".
 
     Raises UsageError for another name, if TensorRT is not installed, and on a machine without a GPU.
     """
     if runtime not in RUNTIMES:
-        raise UsageError(f"There is no runtime {runtime!r} here; choose {' or '.join(RUNTIMES)}.")
+        raise UsageError(f"Unknown runtime {runtime!r}. Choose {' or '.join(RUNTIMES)}.")
     if runtime != TENSORRT:
         return None
     library = _installed()
     if library is None:
-        raise UsageError(f"TensorRT is not installed: {install_command('tensorrt')}.")
+        raise UsageError(f"TensorRT is not installed. Install it: {install_command('tensorrt')}")
     why = _gpu_missing(MODULE)
     if why:
         build = command("check", "IN", "--target", "tensorrt", "--build")
         raise UsageError(
-            f"{library.title} runs on a GPU of NVIDIA's, and there is none here: {why}.  Run this where there is one; "
-            f"a build needs none: {build}"
+            f"{library.title} needs an NVIDIA GPU ({why}). Run this on a machine with one. "
+            f"A build needs no GPU: {build}"
         )
     return TensorRtRuntime(library, run_time, MODULE)
 
 
 def find_runtime(run_time: float) -> TensorRtRuntime:
-    """The installed TensorRT, for proofs.  Raises RuntimeMissing where it is not installed or finds no GPU."""
+    """The installed TensorRT, for proofs.  Raises RuntimeMissing if it is not installed or finds no GPU."""
     library = _installed()
     if library is None:
         raise RuntimeMissing("TensorRT is not installed")
     if _gpu_missing(MODULE):
-        raise RuntimeMissing(f"{library.title} finds no GPU here")
+        raise RuntimeMissing(f"{library.title} finds no GPU")
     return TensorRtRuntime(library, run_time, MODULE)
 
 
@@ -96,5 +96,5 @@ def _gpu_missing(tasks: str) -> str:
     finally:
         release_worker(child)
     if isinstance(result, TaskFailure):
-        return f"NVIDIA's driver cannot be asked: {session_error_of(result, DEFAULT_TIMEOUT).message.rstrip('.')}"
+        return f"NVIDIA's driver cannot be queried: {session_error_of(result, DEFAULT_TIMEOUT).message.rstrip('.')}"
     return str(result.value["why"])

@@ -1,4 +1,4 @@
-"""Which TensorRT is installed; nothing of it is loaded to find out."""
+"""Find the installed TensorRT without loading it."""
 
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -15,13 +15,13 @@ class Library:
     title: str
     """Its name in messages."""
     modules: tuple[str, ...]
-    """Names of its module, the first that imports counts."""
+    """Names of its module; the first that exists counts."""
     distributions: tuple[str, ...]
-    """Packages that may hold the module; the installed one has the version."""
+    """Packages that may contain the module; the installed one has the version."""
 
     @property
     def module(self) -> str | None:
-        """The module to import, None if it is not installed."""
+        """The module to import; None if it is not installed."""
         return next((name for name in self.modules if util.find_spec(name) is not None), None)
 
     @property
@@ -47,7 +47,7 @@ LIBRARIES = (
 
 
 def installed(name: str | None = None) -> Library | None:
-    """The library of a name, or TensorRT-RTX by default; None if that is not installed.
+    """The library with this name, by default TensorRT-RTX; None if that default is not installed.
 
     Raises:
         UsageError: no library has the name, or the named one is not installed.
@@ -55,9 +55,9 @@ def installed(name: str | None = None) -> Library | None:
     wanted = name or LIBRARIES[0].name
     found = next((library for library in LIBRARIES if library.name == wanted), None)
     if found is None:
-        raise UsageError(f"There is no TensorRT {name!r}; choose {' or '.join(one.name for one in LIBRARIES)}.")
+        raise UsageError(f"Unknown TensorRT library {name!r}. Choose {' or '.join(one.name for one in LIBRARIES)}.")
     if found.module is not None:
         return found
     if name is not None:
-        raise UsageError(f"{found.title} is not installed; pip install {found.name}.")
+        raise UsageError(f"{found.title} is not installed. Install it: pip install {found.name}")
     return None

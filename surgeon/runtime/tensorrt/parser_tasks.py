@@ -1,6 +1,6 @@
-"""Tasks of a worker with TensorRT: it parses and builds models.  The only module that imports TensorRT.
+"""Tasks of a worker with TensorRT: parse and build models.  Only this module imports TensorRT.
 
-If the library ends its process, as the parser does on some models, only the worker ends.
+The parser ends its process on some models.  Then only the worker ends.
 """
 
 import ctypes
@@ -24,26 +24,26 @@ from surgeon.runtime.processes.worker_main import ReportProgress
 from surgeon.runtime.tensorrt.error_messages import NEEDS_BUILD_TIME_VALUE, lacks_driver
 
 MARK = "surgeon-node-"
-"""Each node goes to TensorRT under this name and its number, because errors contain only the name."""
+"""Each node has this name and its number for TensorRT, because errors contain only the name."""
 _MARKED = re.compile(rf"{MARK}(\d+)(?!\d)")
-# Of numbers of four bits the parser wants two in a byte, which the values of a tensor are not.
+# The parser expects two 4-bit numbers in a byte, but the values of a tensor have one.
 _PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1})
 
-# What a library of plugins exports.
+# Functions that a plugin library exports.
 _CREATORS = ("getCreators", "getPluginCreators", "initLibNvInferPlugins")
 # The message on a builtin plugin that could not be created.
 _OF_PLUGIN = re.compile(r"[Pp]lugin was not found in the plugin registry|Could not create the plugin")
-# What the parser logs before it takes up a node.
+# Log messages of the parser before it starts with a node.
 _TAKING_UP = "Parsing node"
 _PARSING = ("Static check for parsing node", _TAKING_UP)
 
-UNTOLD = "TensorRT does not say why"
+UNTOLD = "TensorRT gives no reason"
 
 Dims = Sequence[int | str | None]
 NodeOutputs = Sequence[tuple[str, int, Dims]]
 """The outputs of a node: name, `TensorProto.DataType`, dims."""
 Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""The least, the best and the largest shape of an input."""
+"""The smallest, the optimal and the largest shape of an input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +85,20 @@ class BuildRequest:
     source: ParseRequest
     """The model."""
     profile: Mapping[str, Shapes]
-    """Least, best and largest shape of each input with dynamic dims."""
+    """Smallest, optimal and largest shape of each input with dynamic dims."""
     capability: str
     """GPU to build for, "SM86"; "" for the installed one."""
 
 
 def parse(source: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
+    """Parse a model; return its faults, the number of layers, and the names of shape inputs."""
     with Model.open(source.model) as model:
         parsed = Parsed(source, model, note)
         return parsed.diagnostics(), []
 
 
 def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Parse and build a model: as `parse`, with the bytes of the engine, 0 without one, and why."""
+    """Parse and build a model; return the result of `parse`, and the size of the engine, or 0 and faults."""
     with Model.open(asked.source.model) as model:
         parsed = Parsed(asked.source, model, note)
         answer = parsed.diagnostics()
@@ -112,24 +112,24 @@ def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], li
 
 
 def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Why libraries have no plugins for TensorRT, a clause each; None for one that has."""
+    """Why libraries have no TensorRT plugins, as a clause each; None for a library that has plugins."""
     trt, _ = _loaded(asked[0])
     registry, reasons = trt.get_plugin_registry(), []
     for path in asked[1]:
         note({"library": path})
         known = len(registry.all_creators)
-        registry.load_library(path)  # which says nothing of a file that it cannot load
+        registry.load_library(path)  # it does not report a file that it cannot load
         reasons.append(None if len(registry.all_creators) > known else _missing_creators_reason(path))
     return {"reasons": reasons}, []
 
 
 def _missing_creators_reason(path: str) -> str | None:
-    """Why a loaded library has no plugins, a clause; None if TensorRT had all of them before."""
+    """Why a loaded library has no plugins, as a clause; None if TensorRT already had all of them."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_LAZY if hasattr(os, "RTLD_LAZY") else ctypes.DEFAULT_MODE)
     except OSError as error:
         return f"it cannot be loaded ({str(error).removeprefix(f'{path}: ')})"
-    return None if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
+    return None if any(hasattr(library, name) for name in _CREATORS) else "it exports no plugin creators"
 
 
 def supports(asked: tuple[str, Sequence[str]], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
@@ -140,9 +140,9 @@ def supports(asked: tuple[str, Sequence[str]], _: ReportProgress) -> tuple[dict[
 
 
 def create(asked: PluginRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """What TensorRT passes to the creator of a plugin for a node: each field as its kind and number of elements.
+    """The fields that TensorRT passes to the creator of a plugin for a node, each as its kind and number of elements.
 
-    Our creator makes no plugin, so that none has to be installed.
+    surgeon's creator does not create a plugin, so none has to be installed.
     """
     trt, log = _loaded(asked.library)
     handed: dict[str, tuple[str, int]] = {}
@@ -187,7 +187,7 @@ class Parsed:
         self._builder = self._trt.Builder(self._log)
         self._network = self._builder.create_network(_flags(self._trt))
         self._parser = self._trt.OnnxParser(self._network, self._log)
-        self._kept: list[np.ndarray] = []  # the parser wants them as long as it lives
+        self._kept: list[np.ndarray] = []  # weights, which the parser reads later
         note({"stage": "parse"})
         proto = ModelProto()
         proto.CopyFrom(model.skeleton)
@@ -202,10 +202,10 @@ class Parsed:
             self._is_read = self._parser.parse_model_proto()
 
     def diagnostics(self) -> dict[str, Any]:
-        """What the parser reports."""
+        """Faults of the parser, the number of layers, and the names of shape inputs."""
         faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
         for fault in faults[:1]:
-            fault["node"] = fault["node"] if fault["node"] >= 0 else self._log.node  # some errors name none
+            fault["node"] = fault["node"] if fault["node"] >= 0 else self._log.node  # some errors have no node
         if lacks_driver(self._log.lines):
             for fault in faults:
                 fault["needs_gpu"] = _OF_PLUGIN.search(fault["text"]) is not None
@@ -226,9 +226,9 @@ class Parsed:
         return {"engine": 0, "faults": [_located(text) for text in self._log.lines or [UNTOLD]]}
 
     def engine(self, profile: Mapping[str, Shapes], capability: str, *, short: bool = True) -> Any:
-        """An engine as bytes; None without one, and then `lines` say why.
+        """An engine as bytes; None if it cannot be built, with the reason in `lines`.
 
-        short: allow TF32 for products of float32, which is TensorRT's default.
+        short: allow TF32 for float32 products, as TensorRT does by default.
         """
         config = self._builder.create_builder_config()
         if not short:
@@ -245,7 +245,7 @@ class Parsed:
         return self._builder.build_serialized_network(self._network, config)
 
     def loaded(self, engine: Any) -> Any:
-        """An engine that can run; None without one, as without a GPU."""
+        """An engine that can run; None if it cannot be loaded, for example without a GPU."""
         self._log.lines.clear()
         self._runtime = self._trt.Runtime(self._log)
         return self._runtime.deserialize_cuda_engine(engine)
@@ -274,17 +274,17 @@ class Parsed:
 
 @cache
 def _loaded(library: str) -> tuple[Any, Any]:
-    """The library, and its logger: it uses only the first that it gets."""
+    """The library and its logger, cached because the library uses only the first logger."""
     trt = importlib.import_module(library)
 
     class Log(trt.ILogger):  # type: ignore[name-defined]
-        """Keeps errors, and notes the node that is parsed, in case it ends the process."""
+        """Keeps errors, and notes the current node, in case it ends the process."""
 
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
             self.lines: list[str] = []
             self.note: ReportProgress | None = None
-            self.node = -1  # that the parser is at, by its number
+            self.node = -1  # number of the parser's current node
 
         def log(self, severity: Any, message: str) -> None:
             """Keep errors."""
@@ -300,7 +300,7 @@ def _loaded(library: str) -> tuple[Any, Any]:
 
 
 def _flags(trt: Any) -> int:
-    """The flags of a network: strongly typed, the only kind since TensorRT 11."""
+    """The flags of a strongly typed network, the only kind since TensorRT 11."""
     flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
     return 0 if flag is None else 1 << int(flag)
 
@@ -311,7 +311,7 @@ def _mark(proto: ModelProto) -> None:
 
 
 def _set_aside(proto: ModelProto, aside: Mapping[int, NodeOutputs]) -> None:
-    """Remove nodes from the main graph, and make their outputs inputs, if they are read."""
+    """Remove nodes from the main graph; their outputs become inputs if they are read."""
     if not aside:
         return
     graph, names = proto.graph, {f"{MARK}{number}" for number in aside}
@@ -328,7 +328,7 @@ def _set_aside(proto: ModelProto, aside: Mapping[int, NodeOutputs]) -> None:
 
 
 def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
-    """The weights of the main graph that have external data, by name; other external data are loaded into the model."""
+    """The weights of the main graph with external data, by name; other external data are loaded into the model."""
     weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
     apart = {id(one): one for one in weights if one.data_type not in _PACKED}
     for tensor in apart.values():
@@ -341,16 +341,13 @@ def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _fault(error: Any) -> dict[str, Any]:
-    """An error of the parser: its text, the node, and the node of the main graph whose call contains it.
-
-    -1 without one.
-    """
+    """An error of the parser: its text, the node, and the node of the main graph whose call contains it (-1: none)."""
     fault, named = _located(error.desc()), _MARKED.search(error.node_name())
     calls = [int(found) for text in error.local_function_stack() for found in _MARKED.findall(text)]
     return {"text": fault["text"], "node": int(named[1]) if named else fault["node"], "call": calls[0] if calls else -1}
 
 
 def _located(text: str) -> dict[str, Any]:
-    """A message, and the number of the first node that it names, -1 without one."""
+    """A message, and the number of the first node in it; -1 without one."""
     found = _MARKED.search(text)
     return {"text": text, "node": int(found[1]) if found else -1}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROUNDS, SECONDS, PRECISION, LOADS = 20, 30.0, 0.01, 3
 MODULE = "surgeon.runtime.timing.bench_tasks"
-_SLACK = 3  # how much longer than its first a run may take: the machine does other things beside it
+_SLACK = 3  # a run may take this many times its first one, because the machine runs other processes
 
 
 def bench(
@@ -48,19 +48,20 @@ def bench(
 ) -> Bench:
     """Measure the latency of two or more models in interleaved rounds, under ONNX Runtime or TensorRT.
 
-    All models are loaded in one child process with the same options, ONNX Runtime's own optimisations on for all.  In
-    each round every model runs once, in an order drawn anew, so that what else the machine does falls on all alike; the
-    first rounds are dropped.  There are at least `rounds`, then more until each ratio to the original is known to
-    within `precision`, or `seconds` are over.  All of this happens in `loads` parts, and for each of them all models
-    are loaded anew in another order, for where their memory comes to lie makes a difference of a few per cent.  What
-    the models answer is not compared: `compare` does that.
+    All models are loaded in one worker process with the same options, including ONNX Runtime's optimisations.  In each
+    round, every model runs once, in a new random order, so that other processes affect all models equally.  The first
+    rounds are dropped.  There are at least `rounds` rounds, then more until each ratio to the original is known to
+    within `precision`, or `seconds` are over.
+
+    The rounds are divided into `loads` parts.  For each part, all models are loaded again in another order, because the
+    addresses of their memory change the latency by a few per cent.  Outputs are not compared; use `compare` for that.
 
     Args:
         original: a path, a ModelProto or a gs.Graph.
-        others: others, likewise.
-        inputs: arrays by input name, or one .npz file of them; without, inputs are made to fit the graph.
-        dims: sizes of free dimensions by name, for inputs that are made.
-        seed: of the inputs that are made, and of the order.
+        others: the models to compare with it.
+        inputs: arrays by input name, or one .npz file of them.  By default, inputs are generated.
+        dims: sizes of dynamic dimensions by name, for generated inputs.
+        seed: seed of the generated inputs and of the order.
         threads: number of threads for one operator; 0 means one per physical core.
         ep: execution provider of ONNX Runtime, for example cpu, cuda, dml or tensorrt.
         rounds: smallest number of rounds.
@@ -70,7 +71,7 @@ def bench(
         loads: number of times to load the models.
         cpu_time: measure the CPU time of one thread instead, which depends little on the load of the machine.
         custom_ops: libraries that ONNX Runtime registers.
-        run_time: seconds of processor time that one run of a model may take, and to load it.
+        run_time: limit of processor time, in seconds, to load a model and for each run.
         runtime: runtime of the models: "onnxruntime", or "tensorrt", which builds engines for the GPU of this machine.
 
     Returns:
@@ -78,8 +79,8 @@ def bench(
 
     Raises:
         ModelFileError: a file cannot be read.
-        UsageError: options that mean nothing, inputs that do not fit, or a model that ONNX Runtime does not load or
-            run, or that crashes or takes longer than `run_time`; no GPU for TensorRT.
+        UsageError: invalid options, inputs that do not fit, or a model that ONNX Runtime cannot load or run, or that
+            crashes or takes longer than `run_time`; no GPU for TensorRT.
 
     Examples:
         >>> import surgeon
@@ -91,7 +92,7 @@ def bench(
     from surgeon.runtime.sessions.ort_session import require_libraries
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
-    # Not at the top: `import surgeon` is to be light.
+    # Not at the top, so that `import surgeon` is fast.
     from surgeon.runtime.timing.bench_inputs import require_same_inputs
     from surgeon.runtime.timing.bench_tasks import LoadRequest, TimingRequest
 
@@ -101,7 +102,7 @@ def bench(
     threads = _one_thread(threads) if cpu_time else threads
     engines = require_runtime(runtime, run_time)
     if engines is not None and (threads or cpu_time or ep != "cpu" or custom_ops):
-        raise UsageError("TensorRT runs on the GPU: leave out threads, processor time, ep and custom ops.")
+        raise UsageError("Threads, processor time, ep and custom ops do not apply to TensorRT. Leave them out.")
     models = (original, *others)
     names = _names(models)
     sources = [resolve_model(model) for model in models]
@@ -123,7 +124,7 @@ def bench(
 
 
 def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> tuple[list[list[float]], dict[str, int]]:
-    """One part, in a worker: the seconds by model and round, and the sizes of dynamic dims."""
+    """Run one part in a worker: the seconds by model and round, and the sizes of dynamic dims."""
     count = len(loading.names)
     child = acquire_worker()
     try:
@@ -140,7 +141,7 @@ def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> t
 
 
 def _asked(child: Worker, function: str, argument: Any, seconds: float, run_time: float) -> TaskResult:
-    """Run a task; raises UsageError if a model ends the worker, or takes all its time."""
+    """Run a task; raises UsageError if a model ends the worker or exceeds its time."""
     from surgeon.runtime.sessions.isolated_session import session_error_of
 
     result = child.run(Task(f"{MODULE}:{function}", argument, seconds, ALL_MEMORY))
@@ -152,16 +153,16 @@ def _asked(child: Worker, function: str, argument: Any, seconds: float, run_time
 
 
 def _one_thread(threads: int) -> int:
-    """The number of threads for processor time; raises UsageError for several, as they wait for each other."""
+    """The number of threads for processor time; raises UsageError for several, because they wait for each other."""
     if threads > 1:
-        raise UsageError(f"Processor time is that of one thread, and {threads} are asked for: leave out one of them.")
+        raise UsageError(f"Processor time needs one thread, but threads is {threads}. Leave out one of the two.")
     return 1
 
 
 def _skeleton(model: Model) -> ModelProto:
     """The model without its large payloads.
 
-    Raises ModelFileError where its data are missing or changed, GraphError for functions that cannot be inlined.
+    Raises ModelFileError if its data are missing or changed, and GraphError for functions that cannot be inlined.
     """
     model.check_data(sums=True)
     require_finite_calls(model.skeleton)
@@ -173,19 +174,19 @@ def _require(
 ) -> None:
     """Raise UsageError for invalid options."""
     if not others:
-        raise UsageError("One model is given: give two or more to hold against each other.")
+        raise UsageError("bench needs at least two models to compare, but got one.")
     if seed < 0:
-        raise UsageError(f"The seed is {seed}: give a whole number of at least 0.")
+        raise UsageError(f"The seed must be an integer of at least 0, but is {seed}.")
     if threads < 0:
-        raise UsageError(f"The number of threads is {threads}: give at least 1, or 0 for one on each physical core.")
+        raise UsageError(f"Invalid number of threads: {threads}. Give at least 1, or 0 for one per physical core.")
     if rounds < 1:
-        raise UsageError(f"The number of rounds is {rounds}: give at least 1.")
+        raise UsageError(f"The number of rounds must be at least 1, but is {rounds}.")
     if loads < 1:
-        raise UsageError(f"The models are to be loaded {loads} times: give at least 1.")
+        raise UsageError(f"The number of loads must be at least 1, but is {loads}.")
     if not 0 <= seconds < float("inf"):
-        raise UsageError(f"The time is {seconds} seconds: give a number of at least 0.")
+        raise UsageError(f"The number of seconds must be at least 0, but is {seconds}.")
     if not precision >= 0:
-        raise UsageError(f"The precision is {precision}: give a number of at least 0, such as 0.01.")
+        raise UsageError(f"The precision must be at least 0, for example 0.01, but is {precision}.")
 
 
 def _provider(ep: str) -> str:
@@ -196,8 +197,8 @@ def _provider(ep: str) -> str:
     short = ep.lower().removesuffix("executionprovider")
     if short not in known:
         there, packages = ", ".join(sorted(known)), runtimes()
-        clash = f" ({' and '.join(packages)} overwrite each other: install one of them anew)" if packages[1:] else ""
-        raise UsageError(f"The installed ONNX Runtime has no execution provider '{ep}'{clash}: choose one of {there}.")
+        clash = f" ({' and '.join(packages)} overwrite each other: reinstall one of them)" if packages[1:] else ""
+        raise UsageError(f"The installed ONNX Runtime has no execution provider '{ep}'{clash}. Choose one of {there}.")
     return known[short]
 
 

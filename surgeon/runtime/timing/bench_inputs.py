@@ -30,7 +30,7 @@ class TimedModel(Protocol):
     """A model that is loaded for timing."""
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return a function that runs once on these inputs; it raises SessionError if they are refused."""
+        """Return a function that runs once on these inputs; it raises SessionError if they are rejected."""
         ...
 
 
@@ -43,12 +43,12 @@ def bind_inputs(
     *,
     at: Callable[[str], None],
 ) -> Prepared:
-    """Return functions that run each session once, on inputs that all of them take, and the sizes of dynamic dims.
+    """Return functions that run each session once, on inputs that all of them accept, and the sizes of dynamic dims.
 
-    `sessions` have names and the order of `models`; the inputs are those of the first model.  Generated inputs have the
-    usual sizes, those that another model fixes, and those of `dims`; if a model refuses them, others are tried.  `at`
-    gets the name of each model before it runs.  Raises UsageError for inputs that do not fit, names that differ, and
-    models that refuse all generated inputs.
+    sessions: by name, in the order of `models`.  The inputs are those of the first model.  Generated inputs have the
+    usual sizes, or sizes that another model fixes, or those of `dims`.  If a model rejects them, others are tried.  at:
+    gets the name of each model before it runs.  Raises UsageError for inputs that do not fit, and for models that
+    reject all generated inputs.
     """
     refusal = ""
     for feeds, sizes in _candidates(models, inputs, dims, seed):
@@ -64,8 +64,8 @@ def bind_inputs(
             runs.append(run)
         else:
             return runs, sizes
-    made = "give others" if inputs else "give sizes with dims or your own with inputs"
-    raise UsageError(f"{refusal}: {made}.")
+    made = "Give other inputs" if inputs else "Give sizes with dims, or your own inputs"
+    raise UsageError(f"{refusal}. {made}.")
 
 
 def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
@@ -76,12 +76,11 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
         odd = sorted(first.keys() ^ theirs.keys())
         if odd:
             listed = ", ".join(f"'{item}'" for item in odd)
-            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({listed}): bench models that do.")
+            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({listed}).")
         for item, value in first.items():
             kinds = [_kind(value), _kind(theirs[item])]
             if all(kinds) and kinds[0] != kinds[1]:
-                difference = f"{names[0]} takes {kinds[0]} as '{item}', and {name} {kinds[1]}"
-                raise UsageError(f"{difference}: bench models that take the same.")
+                raise UsageError(f"Input '{item}' is {kinds[0]} in {names[0]}, but {kinds[1]} in {name}.")
 
 
 def _kind(value: ValueInfoProto) -> str | None:
@@ -99,10 +98,10 @@ def _candidates(
     skeletons = [model.skeleton for model in models]
     if inputs:
         if dims:
-            raise UsageError("Inputs are given beside sizes of dimensions, which they have of their own: give one.")
+            raise UsageError("Inputs and dims cannot be combined, because the input data already has sizes.")
         sets = read_inputs(skeletons[0], inputs)
         if len(sets) != 1:
-            raise UsageError(f"{len(sets)} sets of inputs are given, and a bench takes one: name a single .npz file.")
+            raise UsageError(f"bench needs one set of inputs, but got {len(sets)}. Give a single .npz file.")
         yield sets[0].arrays, {}
         return
     require_sizes(dims)
@@ -114,12 +113,12 @@ def _candidates(
             yield plan.generate(seed, sizes), {key: sizes[key] for key in plan.free}
     except InputsUnknown as unknown:
         kinds = {value.type.WhichOneof("value") for value in required_inputs(skeletons[0].graph).values()}
-        advice = "give your own" if kinds <= {"tensor_type"} else "bench models whose inputs are tensors"
-        raise UsageError(f"Inputs cannot be made ({unknown.reason}): {advice}.") from None
+        advice = " Give your own inputs." if kinds <= {"tensor_type"} else ""
+        raise UsageError(f"Inputs cannot be generated: {unknown.reason}.{advice}") from None
 
 
 def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
-    """Sizes that a model fixes, of dims that are dynamic in the first."""
+    """Sizes that other models fix for dims that are dynamic in the first."""
     first = required_inputs(skeletons[0].graph)
     free = dynamic_dims(list(first.values()))
     found: dict[str, int] = {}

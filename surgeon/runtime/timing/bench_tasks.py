@@ -40,7 +40,7 @@ class LoadRequest:
     provider: str
     """Execution provider."""
     inputs: Sequence[Inputs]
-    """Inputs of the user, empty to generate them."""
+    """The user's inputs; empty to generate them."""
     dims: Mapping[str, int]
     """Dynamic dims by name."""
     seed: int
@@ -48,21 +48,21 @@ class LoadRequest:
     order: int
     """Seed of the order in which models are loaded."""
     run_time: float
-    """Seconds of processor time to load a model, or for one run."""
+    """Limit of processor time, in seconds, to load a model and for each run."""
     engines: TensorRtRuntime | None = None
-    """TensorRT, if models are to run under it."""
+    """TensorRT, if models run under it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimingRequest:
-    """How to time the loaded models; see `bench`."""
+    """Settings to time the loaded models; see `bench`."""
 
     rounds: int
     """Number of rounds."""
     seconds: float
     """Time for all rounds."""
     precision: float
-    """Stop once half the width of the 95 % interval is this part of the ratio."""
+    """Stop when half the width of the 95 % interval is at most this share of the ratio."""
     cpu_time: bool
     """Whether to measure processor time."""
     order: int
@@ -76,7 +76,7 @@ _runs: list[Run] = []
 def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Load all models and run each once.  Returns the sizes of dynamic dims, and the processor time of the runs.
 
-    Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
+    Raises UsageError for a model that ONNX Runtime cannot load or run, and for inputs that do not fit.
     """
     let_go(None, note)
 
@@ -90,7 +90,7 @@ def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list
         start = time.process_time()
         runs, sizes = bind_inputs(sessions, models, asked.inputs, dims=asked.dims, seed=asked.seed, at=at)
         seconds = time.process_time() - start
-        _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
+        _stack.push(loaded.pop_all())  # after an error, no model stays loaded
     note({})
     _runs.extend(runs)
     return {"sizes": sizes, "seconds": seconds}, []
@@ -99,7 +99,7 @@ def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list
 def _load(
     asked: LoadRequest, stack: ExitStack, at: Callable[[str], None], note: ReportProgress
 ) -> list[tuple[str, TimedModel]]:
-    """The models by name in their order, loaded in random order.  at: gets the name of each before it is loaded."""
+    """The models with their names, loaded in random order.  at: gets the name of each before it is loaded."""
     sessions: dict[int, TimedModel] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
         at(asked.names[place])
@@ -107,9 +107,7 @@ def _load(
             session = _opened(asked, asked.sources[place], note)
         except SessionError as refused:
             line, what = refused.message.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
-            raise UsageError(
-                f"{what} does not load {asked.names[place]} ({line}): bench models that run."
-            ) from refused
+            raise UsageError(f"{what} cannot load {asked.names[place]}: {line}.") from refused
         stack.enter_context(session)
         sessions[place] = session
     return [(name, sessions[place]) for place, name in enumerate(asked.names)]
@@ -139,7 +137,7 @@ def measure(asked: TimingRequest, _: ReportProgress) -> tuple[dict[str, Any], li
 
 
 def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Free the models and their sessions."""
+    """Release the models and their sessions."""
     _runs.clear()
     _stack.close()
     return {}, []

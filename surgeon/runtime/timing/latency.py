@@ -12,10 +12,10 @@ import numpy as np
 
 from surgeon.result_base import ResultBase, json_of
 
-SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
+SMALLEST = 0.01  # smaller differences do not matter, and also occur between two loads of the same file
 FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
 CONFIDENCE = 0.95
-_TAIL = 40  # one in so many samples lies beyond one end of the interval: (1 - CONFIDENCE) / 2
+_TAIL = 40  # one in so many samples is beyond one end of the interval: (1 - CONFIDENCE) / 2
 
 
 class Interval(NamedTuple):
@@ -32,9 +32,9 @@ class Interval(NamedTuple):
 def interval_of(numbers: Sequence[float]) -> Interval:
     """Return the median and its confidence interval; 0 to infinity for fewer than six numbers.
 
-    The interval goes from the k-th smallest to the k-th largest number, k the largest for which at most 2.5 % of series
-    of independent draws have fewer than k on one side of the true median: binomial(n, 1/2), exactly (see Conover,
-    Practical Nonparametric Statistics, 3.2).
+    The interval goes from the k-th smallest to the k-th largest number (Conover, Practical Nonparametric Statistics,
+    3.2).  Consider the probability that fewer than k of n independent draws are on one side of the true median, which
+    is binomial(n, 1/2).  k is the largest number for which it is at most 2.5 %.
     """
     ordered = sorted(numbers)
     k = _rank(len(ordered))
@@ -64,11 +64,11 @@ class Latency:
 
     @property
     def milliseconds(self) -> tuple[float, ...]:
-        """Those of all rounds."""
+        """Milliseconds of all rounds."""
         return tuple(chain.from_iterable(self.loads))
 
     def percentile(self, share: float) -> float:
-        """The milliseconds that `share` per cent of the rounds stay within; 50 is the median."""
+        """The milliseconds within which `share` per cent of the rounds stay; 50 gives the median."""
         return float(np.percentile(self.milliseconds, share))
 
     @property
@@ -86,7 +86,7 @@ class Latency:
 class LatencyRatio:
     """The latency of a model relative to another.
 
-    The interval is that of the sign test, which takes rounds as independent, widened to the median of each single load.
+    The interval is that of the sign test, which assumes independent rounds, extended to the median of each load.
     """
 
     model: str
@@ -104,7 +104,7 @@ class LatencyRatio:
     def verdict(self) -> str:
         """ "faster", "slower", or "no difference within noise".
 
-        There is a difference where the interval leaves 1 out and the median is at least one per cent from 1.
+        There is a difference if the interval does not contain 1 and the median is at least one per cent from 1.
         """
         if self.high < 1 and self.ratio <= 1 - SMALLEST:
             return FASTER
@@ -114,21 +114,21 @@ class LatencyRatio:
 
     @property
     def precision(self) -> float:
-        """Half the width of the interval, as a part of the ratio."""
+        """Half the width of the interval, divided by the ratio."""
         return (self.high - self.low) / 2 / self.ratio if self.ratio else float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; an end that is not known is None."""
+        """As plain values for JSON; an unknown end is None."""
         high = self.high if self.high < float("inf") else None
         return {**json_of(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
 class Bench(ResultBase):
-    """Models that were run in turn."""
+    """The result of a benchmark."""
 
     models: tuple[Latency, ...]
-    """In the given order; the others are compared with the first."""
+    """Latencies in the given order; the others are compared with the first."""
     sizes: Mapping[str, int]
     """Dynamic dims of the inputs; empty if the user gave inputs, or none is dynamic."""
     threads: int
@@ -136,24 +136,24 @@ class Bench(ResultBase):
     ep: str
     """Execution provider; "" if not under ONNX Runtime."""
     seconds: float
-    """Duration of all of it, loading included."""
+    """Total duration, with loading."""
     cpu_time: bool = False
     """Whether processor time of one thread was measured."""
     runtime: str = "ONNX Runtime"
-    """What ran the models."""
+    """The runtime of the models."""
 
     @property
     def rounds(self) -> int:
-        """In how many rounds every model was measured."""
+        """The number of measured rounds."""
         return len(self.models[0].milliseconds)
 
     @property
     def ratios(self) -> tuple[LatencyRatio, ...]:
-        """Each of the other models against the first."""
+        """The ratio of each other model to the first."""
         return tuple(self.ratio(place) for place in range(1, len(self.models)))
 
     def ratio(self, model: int = 1, reference: int = 0) -> LatencyRatio:
-        """The paired ratio of two models, by their places."""
+        """The paired ratio of two models, by their indices."""
         return ratio_of(self.models[model], self.models[reference])
 
     def to_dict(self) -> dict[str, Any]:
@@ -190,6 +190,6 @@ def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) 
 
 
 def is_precise_enough(times: Sequence[Sequence[float]], precision: float) -> bool:
-    """Whether every model's ratio to the first is known to within `precision`, by the seconds by model and round."""
+    """Whether every model's ratio to the first is known to within `precision`.  times: seconds by model and round."""
     first, *others = latencies([""] * len(times), [times])
     return all(ratio_of(other, first).precision <= precision for other in others)

@@ -1,4 +1,4 @@
-"""Interleaved rounds: everything runs once in each, in an order drawn anew, so that all meet the same weather."""
+"""Interleaved rounds: each function runs once per round, in random order, so that all run under the same conditions."""
 
 import gc
 import random
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 WARM_UP = 3  # rounds that are dropped: arenas grow, kernels pack their weights, caches fill
-SHORTEST = 1e-3  # seconds that one reading of the clock should span; what runs shorter is run several times for it
+SHORTEST = 1e-3  # smallest time of one clock reading, in seconds; shorter functions run several times
 MAX_REPEATS = 1000
-CHECKED_EVERY = 5  # rounds between two looks at whether they are enough
+CHECKED_EVERY = 5  # rounds between two checks whether they are enough
 
 Run = Callable[[], None]
 
@@ -25,9 +25,9 @@ def run_interleaved(
 ) -> list[list[float]]:
     """Return the seconds of each run in each round: one list per run, all equally long, in the order of the rounds.
 
-    At least `rounds` are made, then more until `enough` says so of what was measured or `seconds` are over since the
-    call, by the clock `wall` where that is another.  One reading spans as many calls as the shortest run needs for a
-    millisecond, the same number for all.
+    There are at least `rounds` rounds, then more until `enough` returns True for the measured times, or `seconds` are
+    over since the call.  wall: the clock for `seconds`, by default `clock`.  One reading spans the same number of calls
+    for all runs, so many that the shortest run takes a millisecond.
     """
     shuffled = random.Random(seed)
     times: list[list[float]] = [[] for _ in runs]
@@ -49,7 +49,7 @@ def run_interleaved(
 
 
 def _seconds(run: Run, repeats: int, clock: Callable[[], float]) -> float:
-    """What one call takes."""
+    """The seconds of one call."""
     start = clock()
     for _ in range(repeats):
         run()
@@ -58,7 +58,7 @@ def _seconds(run: Run, repeats: int, clock: Callable[[], float]) -> float:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No garbage is collected meanwhile."""
+    """Disable garbage collection inside a `with`."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()

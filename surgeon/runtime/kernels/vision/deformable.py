@@ -1,9 +1,9 @@
-"""Deformable convolution and attention as numpy formulas, in the argument orders that they are met in.
+"""Deformable convolution and attention as numpy formulas, in the argument orders of their operators.
 
 Sources: Dai et al., "Deformable Convolutional Networks" (arXiv:1703.06211), eq. 2 and 3; with a mask, Zhu et al.,
 "Deformable ConvNets v2" (arXiv:1811.11168), eq. 1; attention over several levels, Zhu et al., "Deformable DETR"
-(arXiv:2010.04159), eq. 3.  Offsets lie as (y, x) for each place of the kernel, as in torchvision, mmcv, ONNX's
-DeformConv and TensorRT's ModulatedDeformConv2d.
+(arXiv:2010.04159), eq. 3.  Offsets are (y, x) for each kernel element, as in torchvision, mmcv, ONNX's DeformConv and
+TensorRT's ModulatedDeformConv2d.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ def deformable_convolution(
     group: int,
     offset_group: int,
 ) -> Array:
-    """Sum, for each output pixel, the weighted input at the kernel's places, each moved by its own offset.
+    """Sum, for each output pixel, the weighted input at the kernel's elements, each shifted by its own offset.
 
     x: [N, C, H, W].  weight: [M, C/group, kh, kw].  offset: [N, 2·offset_group·kh·kw, H', W'] in pixels.  mask: [N,
-    offset_group·kh·kw, H', W'], None for ones.  bias: [M].  strides, pads, dilations: by height and by width; pads are
-    the same on both sides.  Between pixels the input is bilinear, beyond its edge zero.
+    offset_group·kh·kw, H', W'], None for ones.  bias: [M].  strides, pads, dilations: for height and width; pads are
+    the same on both sides.  The input is bilinear between pixels, and zero beyond its edge.
 
     Returns [N, M, H', W'] in x's dtype.  Raises ValueError for shapes that do not fit together.
     """
@@ -56,10 +56,10 @@ def deformable_convolution(
 
 
 def bilinear(x: Array, ys: Array, xs: Array) -> Array:
-    """Look at x [N, G, C, H, W] at fractional places [N, G, T, H', W']: [N, G, C, T, H', W']."""
+    """Sample x [N, G, C, H, W] at fractional coordinates [N, G, T, H', W']: [N, G, C, T, H', W']."""
     tall, wide = x.shape[3:]
     top, left = np.floor(ys), np.floor(xs)
-    nowhere = np.where(np.isfinite(ys) & np.isfinite(xs), 0, np.nan)[:, :, None]  # what a place that is none is worth
+    nowhere = np.where(np.isfinite(ys) & np.isfinite(xs), 0, np.nan)[:, :, None]  # NaN for invalid coordinates
     images = np.arange(x.shape[0]).reshape((-1, 1, 1, 1, 1))
     groups = np.arange(x.shape[1]).reshape((1, -1, 1, 1, 1))
     found: Array = 0
@@ -133,11 +133,11 @@ def tensorrt_deform_conv2d(
 
 
 def deformable_attention(value: Array, sizes: Array, starts: Array, places: Array, weights: Array) -> Array:
-    """Sum, for each query and head, the values at the query's places in each level, by its weights.
+    """The weighted sum, for each query and head, of the values at the query's sampling points in each level.
 
     value: [N, S, M, D], the levels one after the other.  sizes: [L, 2], height and width of each.  starts: [L].
-    places: [N, Q, M, L, P, 2], x and y from 0 to 1.  weights: [N, Q, M, L, P].  Between pixels a level is bilinear,
-    beyond its edge zero.  Returns [N, Q, M, D] in the dtype of value.
+    places: sampling points [N, Q, M, L, P, 2], x and y from 0 to 1.  weights: [N, Q, M, L, P].  A level is bilinear
+    between pixels, and zero beyond its edge.  Returns [N, Q, M, D] in the dtype of value.
     """
     images, _, heads, width = value.shape
     found: Array = 0
@@ -154,7 +154,7 @@ def deformable_attention(value: Array, sizes: Array, starts: Array, places: Arra
 def mmcv_deformable_attention(
     value: Array, sizes: Array, starts: Array, places: Array, weights: Array, *, im2col_step: int = 64
 ) -> Array:
-    """The node that mmdeploy's export of mmcv writes: heads and their numbers in one axis, [N, Q, M·D]."""
+    """The operator of mmdeploy's export of mmcv: heads and their channels share one axis, [N, Q, M·D]."""
     made = deformable_attention(value, sizes, starts, places=places, weights=weights)
     return made.reshape(*made.shape[:2], -1)
 
@@ -162,7 +162,7 @@ def mmcv_deformable_attention(
 def tensorrt_deformable_attention(
     value: Array, sizes: Array, starts: Array, places: Array, weights: Array, **_: Any
 ) -> Array:
-    """TensorRT's MultiscaleDeformableAttnPlugin_TRT, as the README of its plugin describes it."""
+    """TensorRT's MultiscaleDeformableAttnPlugin_TRT, according to the README of its plugin."""
     return deformable_attention(value, sizes, starts, places=places, weights=weights)
 
 

@@ -1,8 +1,8 @@
-"""GridSample: a picture, or a volume, read at places that a grid says, between its points too.
+"""GridSample: sample an image or a volume at the coordinates of a grid, with interpolation.
 
-Source: the operator's text in onnx.defs (opsets 16 and 20), and onnx's reference for what lies beyond the edges; that
-one computes places in float32.  Where it differs from torch and ONNX Runtime, which move a place beyond the border to
-it for no cubic, this is as these have it.
+Source: the operator's text in onnx.defs (opsets 16 and 20), and onnx's reference for points beyond the edges, which
+computes coordinates in float32.  If that differs from torch and ONNX Runtime, this follows the latter: in mode cubic,
+they do not move a coordinate beyond the border to it.
 """
 
 from functools import reduce
@@ -12,16 +12,16 @@ import numpy as np
 
 from surgeon.runtime.kernels.erf import Array
 
-_CUBIC = -0.75  # the coefficient of the cubic convolution (Keys, 1981), as the operator has it
-_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # as opset 16 calls them
+_CUBIC = -0.75  # the operator's coefficient of the cubic convolution (Keys, 1981)
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # names in opset 16
 
 
 def grid_sample(
     x: Array, grid: Array, *, mode: str = "linear", padding_mode: str = "zeros", align_corners: int = 0
 ) -> Array:
-    """x of [batch, channels, d1, ..., dn] at the places of grid, [batch, o1, ..., on, n], the last dim of x first.
+    """Sample x [batch, channels, d1, ..., dn] at the coordinates of grid [batch, o1, ..., on, n], last dim of x first.
 
-    A grid says -1 for one edge of x, 1 for the other: the middle of the points there, or with `align_corners` the
+    Coordinates -1 and 1 are the edges of x: the outer sides of its first and last points, or with `align_corners` the
     points themselves.
     """
     sizes = x.shape[2:]
@@ -46,7 +46,7 @@ def grid_sample(
 
 
 def _reflected(place: Array, first: float, last: float) -> Array:
-    """Places beyond either edge, turned back there as often as it takes."""
+    """Coordinates, reflected at both edges as often as necessary."""
     length = last - first
     if length <= 0:
         return np.where((place < first) | (place > last), first, place)
@@ -80,7 +80,7 @@ def _far(distance: Array) -> Array:
 
 
 def _at(x: Array, places: list[Array], edges: list[tuple[float, float]], padding_mode: str) -> Array:
-    """The points of x at whole places; what lies beyond an edge is 0, the edge, or the point that it turns back to."""
+    """The points of x at integer coordinates; beyond an edge, 0, the edge, or the reflected point."""
     is_inside = np.ones(places[0].shape, np.bool_)
     whole: list[Array] = []
     for place, size, (first, last) in zip(places, x.shape[2:], edges, strict=True):

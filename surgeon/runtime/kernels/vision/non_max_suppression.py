@@ -1,7 +1,7 @@
 """Non-maximum suppression in numpy.
 
-As torchvision's `nms` and ONNX's NonMaxSuppression define it: boxes of one picture and class in falling order of their
-scores; one is dropped where its intersection over union with a box that was kept is above the limit.
+Defined as torchvision's `nms` and ONNX's NonMaxSuppression: boxes of one image and class are taken in falling order of
+scores.  A box is dropped if its intersection over union with a kept box is above the limit.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class Detections(NamedTuple):
 
 
 def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Intersection over union of one box and many, by two opposite corners each: [count]; 0 where both are empty."""
+    """Intersection over union of one box and many, given as two opposite corners: [count]; 0 if both are empty."""
     low, lows = (np.minimum(box[..., :2], box[..., 2:4]) for box in (one, others))
     high, highs = (np.maximum(box[..., :2], box[..., 2:4]) for box in (one, others))
     inside = np.clip(np.minimum(high, highs) - np.maximum(low, lows), 0, None).prod(axis=1)
@@ -34,7 +34,7 @@ def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def suppress_boxes(boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int) -> list[int]:
-    """Which boxes of one picture and class stay, the best first.  boxes: [count, 4]; scores: [count]."""
+    """The boxes of one image and class to keep, the best first.  boxes: [count, 4].  scores: [count]."""
     kept: list[int] = []
     for place in np.argsort(-scores, kind="stable"):
         if len(kept) == most or not scores[place] > least:
@@ -54,11 +54,11 @@ def detect(
     agnostic: bool,
     first: int = 0,
 ) -> Detections:
-    """Suppress what is detected twice.
+    """Suppress duplicate detections.
 
-    boxes: [batch, count, 4 or more] as x1, y1, x2, y2; what stands behind these follows its box.  scores:
-    [batch, classes, count].  agnostic: boxes of different classes drop each other too, and each has its best class.
-    first: the number of the first class.
+    boxes: [batch, count, 4 or more] as x1, y1, x2, y2; further columns follow their box.  scores: [batch, classes,
+    count].  agnostic: boxes of different classes also suppress each other, and each has its best class.  first: the
+    number of the first class.
     """
     found: list[tuple[int, int, int]] = []
     ranked = scores.max(axis=1, keepdims=True) if agnostic else scores
@@ -75,7 +75,7 @@ def detect(
 
 
 def to_corners(boxes: np.ndarray) -> np.ndarray:
-    """Boxes as centre and size [..., 4] by their corners: x1, y1, x2, y2."""
+    """Convert boxes [..., 4] from centre and size to corners x1, y1, x2, y2."""
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     return np.concatenate([centre - half, centre + half], axis=-1)
 
@@ -93,11 +93,11 @@ def efficient_nms(
     box_coding: int = 0,
     **_: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """TensorRT's EfficientNMS_TRT, as the README of its plugin describes it.
+    """TensorRT's EfficientNMS_TRT, according to the README of its plugin.
 
-    boxes: [batch, count, 4].  scores: [batch, count, classes].  Returns num_detections int32[batch, 1], and behind it
-    boxes [batch, most, 4], scores [batch, most] and classes int32[batch, most] of each picture in falling order of
-    scores, filled up with zeros.
+    boxes: [batch, count, 4].  scores: [batch, count, classes].  Returns num_detections int32[batch, 1], boxes
+    [batch, most, 4], scores [batch, most] and classes int32[batch, most].  The detections of each image are in falling
+    order of scores, and zeros follow them.
     """
     corners = to_corners(boxes) if box_coding else boxes
     ranked = 1 / (1 + np.exp(-scores)) if score_activation else scores
@@ -105,13 +105,13 @@ def efficient_nms(
         ranked = np.delete(ranked, background_class, axis=2)
     limits = np.float32(iou_threshold), np.float32(score_threshold)
     found = detect(corners, ranked.transpose(0, 2, 1), *limits, boxes.shape[1], agnostic=bool(class_agnostic))
-    if background_class >= 0:  # the classes behind it keep their numbers
+    if background_class >= 0:  # the classes after it keep their numbers
         found = found._replace(classes=found.classes + (found.classes >= background_class))
     return padded(found, len(boxes), max_output_boxes)
 
 
 def padded(found: Detections, pictures: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Detections of each picture, the best first and at most so many, as EfficientNMS_TRT gives them."""
+    """Detections of each image, the best first and at most `most`, in the form of EfficientNMS_TRT."""
     count = np.zeros((pictures, 1), np.int32)
     boxes, scores = np.zeros((pictures, most, 4), found.boxes.dtype), np.zeros((pictures, most), found.scores.dtype)
     classes = np.zeros((pictures, most), np.int32)
@@ -127,7 +127,7 @@ def padded(found: Detections, pictures: int, most: int) -> tuple[np.ndarray, np.
 def best_boxes(
     boxes: np.ndarray, scores: np.ndarray, most: int, *, single: bool, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best boxes of each picture, in falling order of scores, of equal ones the earlier box and class first.
+    """The best boxes of each image in falling order of scores; for equal scores, the earlier box and class first.
 
     boxes: [batch, count, 4].  scores: [batch, classes, count].  single: each box counts only for its best class, else
     for every class.  first: the number of the first class.  Returns boxes [batch, most, 4], scores [batch, most] and

@@ -1,7 +1,7 @@
-"""Resize and Upsample as numpy formulas: one axis after the other, each a weighted sum of elements taken from it.
+"""Resize and Upsample as numpy formulas: one axis after the other, each a weighted sum of its elements.
 
-Source: the text of Resize in onnx.defs.  Sizes are computed in float32, and places too where a rounding decides on
-them (mode nearest, and what tf_crop_and_resize leaves out), as every kernel does; other places in float64.
+Source: the text of Resize in onnx.defs.  Like every kernel, it computes sizes in float32, and also coordinates that are
+rounded (mode nearest, and the outside of tf_crop_and_resize).  Other coordinates are in float64.
 """
 
 import math
@@ -31,13 +31,13 @@ class _Length:
 
     @property
     def stays(self) -> bool:
-        """Whether nothing happens to the axis."""
+        """Whether the axis does not change."""
         return self.scale == 1 and self.size == self.count and (self.begin, self.end) == (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Manner:
-    """Attributes of Resize that decide how elements are computed."""
+    """Attributes of Resize that determine how elements are computed."""
 
     mode: str
     """`mode`."""
@@ -67,9 +67,9 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch",
     opset: int = 13,
 ) -> Array:
-    """Resize.  inputs: roi, scales and sizes; only scales before opset 11, where coordinates are those of Upsample.
+    """Resize.  inputs: roi, scales and sizes; before opset 11 only scales, with the coordinates of Upsample.
 
-    Returns x's dtype.  Raises ValueError for unknown modes, and where kernels disagree.
+    Returns x's dtype.  Raises ValueError for unknown modes, and if kernels disagree.
     """
     if opset < 11:
         return upsample(x, *inputs, mode=mode)
@@ -78,12 +78,12 @@ def resize(
     lengths = _lengths(x.shape, chosen, _given(scales), sizes=_given(sizes), policy=keep_aspect_ratio_policy)
     if coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None:
-            raise ValueError("tf_crop_and_resize needs a region")
+            raise ValueError("tf_crop_and_resize needs the input roi")
         for place, axis in enumerate(chosen):
             one = lengths[axis]
             begin, end = float(roi[place]), float(roi[len(chosen) + place])
             if one.scale == 1 and (begin, end) != (0, 1):
-                raise ValueError("whether a scale of 1 leaves an axis whole, whatever its region, is disputed")
+                raise ValueError("ONNX Runtime and the standard disagree on roi for an axis of scale 1")
             lengths[axis] = _Length(one.size, one.count, one.scale, begin=begin, end=end)
     manner = _Manner(
         mode,
@@ -97,9 +97,9 @@ def resize(
 
 
 def upsample(x: Array, scales_input: Array | None = None, *, mode: str = "nearest", scales: Any = None) -> Array:
-    """Upsample, and Resize before opset 11: the places of "asymmetric", of which the nearest is the one before.
+    """Upsample, and Resize before opset 11: "asymmetric" coordinates, and the nearest element is the one before.
 
-    Scales are an input from opset 9 on, before it an attribute.
+    Scales are an input from opset 9 on, and an attribute before.
     """
     factors = _given(np.asarray(scales) if scales_input is None else scales_input)
     lengths = _lengths(x.shape, list(range(x.ndim)), factors, sizes=None, policy="stretch")
@@ -107,17 +107,17 @@ def upsample(x: Array, scales_input: Array | None = None, *, mode: str = "neares
 
 
 def _given(values: Array | None) -> Array | None:
-    """Return an input, None where it is absent or, as is allowed, empty."""
+    """Return an input; None if it is omitted or empty."""
     return None if values is None or not values.size else values
 
 
 def _lengths(
     shape: Sequence[int], axes: Sequence[int], scales: Array | None, sizes: Array | None, policy: str
 ) -> list[_Length]:
-    """How each axis changes.  Raises ValueError unless each of `axes` has one scale or size."""
+    """The change of each axis.  Raises ValueError unless each of `axes` has one scale or size."""
     given = scales if sizes is None else sizes
     if given is None or (scales is not None and sizes is not None) or len(given) != len(axes):
-        raise ValueError(f"one of scales and sizes must be given for {len(axes)} axes")
+        raise ValueError(f"either scales or sizes must have one number for each of {len(axes)} axes")
     lengths = [_Length(size, size, 1.0) for size in shape]
     if sizes is not None:
         ratios = [float(np.float32(count) / np.float32(shape[axis])) for count, axis in zip(sizes, axes, strict=True)]
@@ -136,7 +136,7 @@ def _lengths(
 
 
 def _resized(x: Array, lengths: Sequence[_Length], manner: _Manner, extrapolation: float) -> Array:
-    """Resize each axis by itself; what lies outside the axis of a cropped region becomes `extrapolation`."""
+    """Resize each axis separately; elements outside the axis of a cropped region become `extrapolation`."""
     made = x if x.dtype.kind == "f" or manner.mode == "nearest" else x.astype(np.float64)
     for axis, length in enumerate(lengths):
         if length.stays:
@@ -155,7 +155,7 @@ def _resized(x: Array, lengths: Sequence[_Length], manner: _Manner, extrapolatio
 
 
 def _places(length: _Length, transformation: str, kind: type[Any]) -> Array:
-    """Return where in the input each element of the output lies, in elements: [count], of dtype `kind`."""
+    """Return the coordinate in the input of each element of the output, in elements: [count], of dtype `kind`."""
     at = np.arange(length.count, dtype=kind)
     scale, half = kind(length.scale), kind(0.5)
     if transformation == "pytorch_half_pixel" and length.count <= 1:
@@ -180,11 +180,11 @@ def _places(length: _Length, transformation: str, kind: type[Any]) -> Array:
         if length.count <= 1:
             return np.full_like(at, half * (begin + end) * last)
         return begin * last + at * (end - begin) * last / kind(length.count - 1)
-    raise ValueError(f"there is no coordinate transformation '{transformation}'")
+    raise ValueError(f"unknown coordinate_transformation_mode '{transformation}'")
 
 
 def _nearest(places: Array, length: _Length, manner: _Manner) -> Array:
-    """Return the number of the element that is nearest to each place."""
+    """Return the index of the element that is nearest to each coordinate."""
     half = np.asarray(0.5, dtype=places.dtype)
     if manner.rounding == "round_prefer_floor":
         found = np.ceil(places - half)
@@ -195,12 +195,12 @@ def _nearest(places: Array, length: _Length, manner: _Manner) -> Array:
     elif manner.rounding in ("floor", "simple"):
         found = np.floor(places)
     else:
-        raise ValueError(f"there is no nearest_mode '{manner.rounding}'")
+        raise ValueError(f"unknown nearest_mode '{manner.rounding}'")
     return np.clip(found, 0, length.size - 1).astype(np.int64)
 
 
 def _weighted(x: Array, axis: int, length: _Length, manner: _Manner) -> Array:
-    """Return the sums, along one axis, of the elements around each place times their weights."""
+    """Return the weighted sums, along one axis, of the elements around each coordinate."""
     taken, weights = _around(_places(length, manner.transformation, np.float64), length, manner)
     shape = (-1, *(1 for _ in x.shape[axis + 1 :]))
     made = 0
@@ -210,10 +210,10 @@ def _weighted(x: Array, axis: int, length: _Length, manner: _Manner) -> Array:
 
 
 def _around(places: Array, length: _Length, manner: _Manner) -> tuple[Array, Array]:
-    """Return which elements count for each place [count, taps], and their weights; beyond an edge stands the edge."""
+    """Return the elements that count for each coordinate [count, taps], and their weights; edges are repeated."""
     reach = {"linear": 1, "cubic": 2}.get(manner.mode)
     if reach is None:
-        raise ValueError(f"there is no mode '{manner.mode}'")
+        raise ValueError(f"unknown mode '{manner.mode}'")
     last = length.size - 1
     squeezed = min(length.scale, 1.0) if manner.antialias else 1.0
     wide = math.ceil(reach / squeezed)
@@ -224,7 +224,7 @@ def _around(places: Array, length: _Length, manner: _Manner) -> tuple[Array, Arr
     if manner.antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
     elif manner.mode == "linear":
-        weights[places >= last] = 0.5  # the edge and what it stands for: no weight of 0, which times infinity is NaN
+        weights[places >= last] = 0.5  # the edge and its repetition: no weight of 0, which times infinity is NaN
     if manner.exclude:
         weights = np.where((elements < 0) | (elements > last), 0, weights)
         weights = weights / weights.sum(axis=1, keepdims=True)

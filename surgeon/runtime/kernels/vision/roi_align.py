@@ -1,8 +1,8 @@
-"""RoIAlign as a numpy formula, under the names that it is met under.
+"""RoIAlign as a numpy formula, with the interfaces of several operators.
 
 Source: He et al., "Mask R-CNN" (arXiv:1703.06870), section 3, as torchvision's own kernel computes it
-(torchvision/csrc/ops/cpu/roi_align_kernel.cpp and roi_align_common.h).  mmcv's and ONNX Runtime's are made after the
-same code, and so is TensorRT's plugin ROIAlign_TRT (plugin/roiAlignPlugin), but for boxes that are empty.
+(torchvision/csrc/ops/cpu/roi_align_kernel.cpp and roi_align_common.h).  mmcv and ONNX Runtime follow the same code.  So
+does TensorRT's plugin ROIAlign_TRT (plugin/roiAlignPlugin), except for empty boxes.
 """
 
 from typing import Any
@@ -24,17 +24,17 @@ def regions(
     aligned: int,
     divides_by_none: bool = False,
 ) -> Array:
-    """Cut each box into height · width cells and average what is seen at `ratio`² points of each.
+    """Divide each box into height · width cells, and average `ratio`² samples of each cell.
 
-    x: [N, C, H, W].  boxes: [K, 4] as x1, y1, x2, y2, in pixels once they are scaled.  images: [K], which image each is
-    of.  ratio: points by height and by width of a cell; 0 or less for as many as it has pixels.  aligned: boxes are
-    moved by half a pixel, else they are a pixel wide and high at least.  divides_by_none: a box without points is 0/0,
-    not 0.  Between pixels an image is bilinear, up to a pixel beyond its edge as at the edge, and zero farther out.
-    Returns [K, C, height, width] in x's dtype.  Raises ValueError for an image that is not there.
+    x: [N, C, H, W].  boxes: [K, 4] as x1, y1, x2, y2, in pixels after scaling.  images: [K], the image of each box.
+    ratio: samples along the height and the width of a cell; 0 or less for one per pixel.  aligned: boxes are shifted by
+    half a pixel; otherwise they are at least one pixel wide and high.  divides_by_none: a box without samples is 0/0,
+    not 0.  An image is bilinear between pixels, constant up to one pixel beyond its edge, and zero farther out.
+    Returns [K, C, height, width] in x's dtype.  Raises ValueError for an image that does not exist.
     """
     of = images.astype(np.int64)
     if ((of < 0) | (of >= len(x))).any():
-        raise ValueError(f"boxes are of images {sorted(set(of.tolist()))}, and there are {len(x)}")
+        raise ValueError(f"boxes refer to images {sorted(set(of.tolist()))}, but the batch has {len(x)}")
     made = np.zeros((len(boxes), x.shape[1], height, width), x.dtype)
     for place, corners in enumerate(boxes * boxes.dtype.type(scale) - boxes.dtype.type(0.5 * bool(aligned))):
         if not np.isfinite([*corners, *(corners[2:] - corners[:2])]).all():
@@ -53,7 +53,7 @@ def regions(
 
 
 def _looks(start: float, size: float, cells: int, points: int, length: int) -> Array:
-    """How much of each of so many pixels in a row is seen in each cell: [cells, length], the sum over its points."""
+    """The weight of each pixel of an axis in each cell, summed over the cell's samples: [cells, length]."""
     within = (np.arange(max(points, 0)) + 0.5) / max(points, 1)
     at = start + (np.arange(cells)[:, None] + within) * size
     is_near = (at >= -1) & (at <= length)
@@ -76,7 +76,7 @@ def torchvision_roi_align(
     sampling_ratio: int,
     aligned: int,
 ) -> Array:
-    """`torchvision::roi_align`: the first of the five columns of boxes is the image."""
+    """`torchvision::roi_align`; the first of the five columns of boxes is the image."""
     return regions(
         x,
         boxes[:, 1:],
@@ -100,9 +100,9 @@ def mmcv_roi_align(
     mode: str,
     aligned: int,
 ) -> Array:
-    """`mmcv::MMCVRoiAlign` (mmcv/ops/roi_align.py), where it averages."""
+    """`mmcv::MMCVRoiAlign` (mmcv/ops/roi_align.py), only its average mode."""
     if mode != "avg":
-        raise ValueError(f"the mode {mode!r} does not average")
+        raise ValueError(f"unsupported mode {mode!r}, expected 'avg'")
     return regions(
         x,
         boxes[:, 1:],
@@ -128,9 +128,9 @@ def tensorrt_roi_align(
     spatial_scale: float,
     **_: Any,
 ) -> Array:
-    """TensorRT's plugin ROIAlign_TRT (plugin/roiAlignPlugin/roiAlignKernel.cu), where it averages."""
+    """TensorRT's plugin ROIAlign_TRT (plugin/roiAlignPlugin/roiAlignKernel.cu), only its average mode."""
     if mode != 1:
-        raise ValueError(f"the mode {mode} does not average")
+        raise ValueError(f"unsupported mode {mode}, expected 1 (average)")
     return regions(
         x,
         boxes,
