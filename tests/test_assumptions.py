@@ -230,8 +230,8 @@ def test_inputs_of_users_that_violate_are_refused(tmp_path):
         surgeon.compare(model, model, inputs=tmp_path, assume={"x": "0..1"})
     later = tmp_path / "later.npz"
     assert str(refused.value) == (
-        f"Input 'x' in {later} violates the assumption 'x: 0..1', because x[1, 2] is 1.5. Give other inputs, or "
-        "out the assumption."
+        f"Input 'x' in {later} violates the assumption 'x: 0..1', because x[1, 2] is 1.5. Give other inputs, or remove "
+        "the assumption."
     )
 
 
@@ -307,7 +307,7 @@ def test_whole_models_are_compared_under_each_assumption(words):
     found = surgeon.compare(model, after)
     assert not found.proved or found.differs_on
     found = surgeon.compare(model, after, assume={"x": words})
-    is_constant = "throughout in the original" in found.reason  # the output of a mask that obeys
+    is_constant = "everywhere in the original" in found.reason  # the output of a mask that obeys
     assert (found.proved or is_constant, found.differs_on) == (True, ())
 
 

@@ -77,7 +77,7 @@ def test_what_the_driver_says_is_reported(monkeypatch):
         GpuDriver()
     monkeypatch.undo()
     monkeypatch.setattr(cuda_driver, "NAMES", ("no_library_of_this_name.so",))
-    with pytest.raises(GpuUnavailable, match=r"not installed \(no_library_of_this_name.so is not there\)"):
+    with pytest.raises(GpuUnavailable, match=r"not installed \(no_library_of_this_name.so not found\)"):
         GpuDriver()
 
 
@@ -106,7 +106,7 @@ FAULTS = {
     "answer": "",
     "build": "TensorRT cannot build an engine",
     "load": "TensorRT cannot load the engine that it built",
-    "run": "TensorRT does not run it",
+    "run": "TensorRT cannot run the model",
     "dtype": "Output 'y' is FP4, which numpy does not support",
 }
 
@@ -139,13 +139,13 @@ def test_what_tensorrt_refuses_fails_and_says_so(files, fake_gpu, tmp_path):
     onnx.save(net("a = MatMul(x, w)  b = Det(w)  c = Mul(a, b)  d = Div(c, b)  y = Relu(d)"), tmp_path / "det.onnx")
     found = surgeon.compare(files[0], tmp_path / "det.onnx", runtime="tensorrt")
     assert found.outcome.value == "failed"
-    assert "TensorRT refuses it" in found.reason
-    assert "at which nodes: surgeon check IN --target tensorrt" in found.reason
+    assert "TensorRT rejects the model" in found.reason
+    assert "To list the nodes: surgeon check IN --target tensorrt" in found.reason
 
 
 @needs_parser
 def test_options_that_do_not_go_with_an_engine(files, fake_gpu):
-    with pytest.raises(surgeon.UsageError, match="nothing but TensorRT runs: leave out the options"):
+    with pytest.raises(surgeon.UsageError, match="With the runtime TensorRT, neither inner tensors nor"):
         surgeon.compare(*files, runtime="tensorrt", layers=True)
     with pytest.raises(surgeon.UsageError, match="Threads, processor time, ep and custom ops do not apply to TensorRT"):
         surgeon.bench(*files, runtime="tensorrt", threads=2)

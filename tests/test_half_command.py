@@ -141,7 +141,7 @@ def test_where_all_is_kept_that_is_said(tmp_path):
     [
         ("lacking", {"x": np.ones((2, 4), np.float32)}, "has no array for input 'm'"),
         ("wide", {"x": np.ones((2, 4)), "m": np.ones(4, np.float32)}, "Input 'x' is float64"),
-        ("long", {"x": np.ones((2, 5), np.float32), "m": np.ones(4, np.float32)}, "has the shape [2, 5]"),
+        ("long", {"x": np.ones((2, 5), np.float32), "m": np.ones(4, np.float32)}, "has shape [2, 5]"),
     ],
 )
 def test_inputs_that_do_not_fit_are_reported(name, arrays, sentence, tmp_path):

@@ -204,7 +204,7 @@ def test_a_process_serves_one_model_after_another_until_its_file_is_edited(tmp_p
     with open_oracle(mini, [path]) as oracle:
         assert pid(oracle) in (first, second)
     write(tmp_path, "if x[0]:\n    time.sleep(60)\nreturn x + os.getpid()")
-    with open_oracle(mini, [path], limit=1) as oracle, pytest.raises(SessionError, match="has not answered"):
+    with open_oracle(mini, [path], limit=1) as oracle, pytest.raises(SessionError, match="did not return within"):
         oracle.run({"x": np.ones(1, np.float32)})
     with open_oracle(mini, [path]) as oracle:
         edited = pid(oracle)

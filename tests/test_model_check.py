@@ -136,7 +136,7 @@ def test_scores_beside_places_in_pixels_are_compared_with_scores() -> None:
     assert check(read(text.format(k=1)), read(text.format(k=1))).outcome is Outcome.PROVED
     result = check(read(text.format(k=1)), read(text.format(k=0.99)))
     assert result.outcome is Outcome.FAILED
-    assert "2.1e-05 is allowed" in result.reason
+    assert "(limit 2.1e-05" in result.reason
 
 
 def test_what_many_elements_beside_it_are_like_is_the_scale_of_an_element() -> None:

@@ -167,8 +167,8 @@ def test_one_that_cannot_be_sent_stops_the_run_in_one_sentence(kind):
         open_oracle(model(CUSTOM))
     assert str(refused.value) == (
         f"The implementation of test.customop::CustomOpOne in '{__file__}' cannot be sent to the process that runs it "
-        f"(TypeError: cannot pickle '{'_thread.lock' if kind == 'lock' else 'generator'}' object): let the function "
-        "make inside what it cannot take along."
+        f"(TypeError: cannot pickle '{'_thread.lock' if kind == 'lock' else 'generator'}' object). Create such objects "
+        "inside the function."
     )
 
 

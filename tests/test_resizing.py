@@ -138,8 +138,8 @@ REFUSED = {
         "scales": floats(2, 1),
         "coordinate_transformation_mode": "tf_crop_and_resize",
     },
-    "needs a region": {"scales": floats(1, 2), "coordinate_transformation_mode": "tf_crop_and_resize"},
-    "for 1 axes": {"scales": floats(2, 2), "axes": [1]},
+    "needs the input roi": {"scales": floats(1, 2), "coordinate_transformation_mode": "tf_crop_and_resize"},
+    "of 1 axes": {"scales": floats(2, 2), "axes": [1]},
 }
 
 

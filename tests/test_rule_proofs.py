@@ -245,7 +245,7 @@ FAULTS = {
         exact, lambda g, x: g.mul(x, 0.4, g.add(g.erf(g.div(x, 2**0.5)), 1.0)), "x[a, b, c]", "instead of"),
     "swapped inputs": (lambda g, x, y: g.neg(g.sub(x, y)), lambda g, x, y: g.sub(x, y), "x[a, b, c]", "instead of"),
     "another dtype": (
-        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.cast(g.abs(x), to="float16"), "x[a, b, c]", "is float16 where"),
+        lambda g, x: g.abs(g.abs(x)), lambda g, x: g.cast(g.abs(x), to="float16"), "x[a, b, c]", "is float16, but"),
     "right for rank 3, wrong for rank 2": (
         lambda g, x: g.abs(g.softmax(x, axis=-1)), lambda g, x: g.softmax(x, axis=2), "x[a, b]", "axis"),
     "a captured permutation that is not used": (

@@ -106,7 +106,7 @@ def test_a_plugin_that_the_runtime_lacks_is_run_by_an_implementation(on_fake_gpu
     assert (found["outcome"], found["runtime"]) == ("proved", f"TensorRT-RTX {LIBRARY.version}")
     (proof,) = found["proofs"]
     assert proof["oracle"].startswith("Python implementation of trt.plugins::Twice")
-    assert "TensorRT refuses it" in proof["not_on_target"]
+    assert "TensorRT rejects the model" in proof["not_on_target"]
 
 
 @pytest.mark.skipif(has_gpu(), reason="there is a GPU")

@@ -148,7 +148,7 @@ def test_a_plugin_of_its_own_that_wants_a_gpu_is_no_fault_of_the_model():
     assert found.runtime.is_whole
     (finding,) = surgeon.check(model(f"{roi} y = ReduceMean<axes = [2, 3], keepdims = 0>(r)", head), "tensorrt")
     assert (finding.op, finding.nodes, finding.stops) == ("ai.onnx::RoiAlign", ["r"], False)
-    assert "with a GPU alone" in finding.reason
+    assert "only on a machine with a GPU" in finding.reason
 
 
 def test_what_stands_behind_a_branch_is_reported_too():
@@ -254,7 +254,7 @@ def test_what_parses_and_does_not_build_is_reported():
         model("y = CumSum(x, k)", "(float[2, 4] x, int64 k) => (float[2, 4] y)"), "tensorrt", build=True
     )
     assert [one.kind for one in found if one.stops] == ["build"]
-    assert "input 'k' tells sizes or axes" in found[0].reason
+    assert "input 'k' determines sizes or axes" in found[0].reason
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
     [
         ({"trt": "tensorrt-12"}, "Unknown TensorRT library 'tensorrt-12'. Choose tensorrt-rtx or tensorrt."),
         ({"build": True, "sm": "90"}, "does not support compute capability '90'. Choose one of 75, 80"),
-        ({"build": True, "dims": {"batch": (8, 4, 1)}}, "The sizes of 'batch' are out of order"),
+        ({"build": True, "dims": {"batch": (8, 4, 1)}}, "The sizes of 'batch' are not in order"),
         ({"build": True, "dims": {"nobody": 3}}, "No input has a free dimension 'nobody'"),
         ({"dims": {"batch": 3}}, "Sizes are for a build"),
         ({"build": True, "load": False}, "To build a model TensorRT has to read it"),

@@ -23,7 +23,7 @@ RUNTIMES = ("onnxruntime", TENSORRT)
 def require_run_time(seconds: float) -> None:
     """Raise UsageError unless the time is positive and at most `LONGEST`."""
     if not 0 < seconds <= LONGEST:
-        raise UsageError(f"Invalid run time of {seconds:g} s. Example: --run-time 600")
+        raise UsageError(f"Invalid run time of {seconds:g} s. Give seconds, for example --run-time 600.")
 
 
 def as_list(given: Inputs | Sequence[Inputs]) -> Sequence[Any]:
