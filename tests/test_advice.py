@@ -40,7 +40,7 @@ def missed(report: RewriteReport) -> list[str]:
         return []
     start = lines.index("not rewritten") + 1
     found = lines[start : lines.index("", start)]
-    return list(takewhile(lambda line: line != "  what else keeps rules from firing", found))
+    return list(takewhile(lambda line: line != "  other reasons", found))
 
 
 def dry(source: object, rules: object, **settings: object) -> RewriteReport:

@@ -266,12 +266,12 @@ def test_they_are_printed_as_lines_to_paste(tmp_path: Path) -> None:
     _, path, file = missed(tmp_path, "another attribute of a placeholder")
     printed = runner().invoke(command, [str(file), "--rules", str(path)]).output.splitlines()
     assert printed[2:] == [
-        "    change the rule: take radius as the model has it",
-        "      mine.py:7: def pattern(g: Graph, x: Tensor, radius: int) -> Tensor:",
-        '      mine.py:9:     return g.relu(g.op("acme::blend", x, radius=radius))',
-        "    or: write 7 for 5",
-        '      mine.py:9:     return g.relu(g.op("acme::blend", x, radius=7))',
-        "    or change the model: set radius of b to 5",
+        "           change the rule: take radius as the model has it",
+        "             mine.py:7: def pattern(g: Graph, x: Tensor, radius: int) -> Tensor:",
+        '             mine.py:9:     return g.relu(g.op("acme::blend", x, radius=radius))',
+        "           or: write 7 for 5",
+        '             mine.py:9:     return g.relu(g.op("acme::blend", x, radius=7))',
+        "           or change the model: set radius of b to 5",
     ]
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Explanations, explanations
-from surgeon.display.content.explanation import MAX_FULL_RULES
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
@@ -26,9 +25,9 @@ FIRST, SECOND = "gelu_tanh", "bias_fast_gelu"  # the second looks for what the f
 
 
 def test_a_rule_fires_at_what_another_writes() -> None:
-    assert str(explanations(MODEL, f"{FIRST},{SECOND}")).split("\n\n") == [
-        "gelu_tanh fires at 1 site (y); nothing is missed",
-        "bias_fast_gelu fires at 1 site (y); nothing is missed",
+    assert str(explanations(MODEL, f"{FIRST},{SECOND}")).splitlines() == [
+        "model in memory  2 of 2 rules match (details: -v)",
+        "fires    gelu_tanh 1 · bias_fast_gelu 1",
     ]
 
 
@@ -45,7 +44,7 @@ def test_how_often_a_rule_fires_is_reported_as_a_rewrite_counts_it() -> None:
     reported = explanations(model, "consecutive_transposes")
     assert surgeon.rewrite(model, "consecutive_transposes")[1].count("consecutive_transposes") == 2
     assert (reported[0].times, len(reported[0].fires), reported[0].to_dict()["times"]) == (2, 1, 2)
-    assert str(reported).startswith("consecutive_transposes fires 2 times at 1 site (")
+    assert "fires    2 times at 1 site (" in str(reported)
 
 
 def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:
@@ -71,7 +70,10 @@ def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:
 def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
     reported = explanations(MODEL, f"{FIRST},{SECOND}", node=node)
     assert [(one.fires, one.taken_by) for one in reported] == [([("", "y")], (SECOND,)), ([("", "y")], (FIRST,))]
-    assert str(reported) == f"gelu_tanh fires at {node}\n\nbias_fast_gelu fires at {node}"
+    assert str(reported).splitlines() == [
+        f"model in memory  2 of 2 rules match at {node} (details: -v)",
+        "fires    gelu_tanh, bias_fast_gelu",
+    ]
 
 
 def test_a_node_that_stays_is_explained_where_it_is() -> None:
@@ -88,7 +90,10 @@ def test_a_rule_that_comes_too_late_names_the_first() -> None:
     late = reported[-1]
     assert (late.fires, late.misses, late.taken_by) == ([], [], (FIRST,))
     assert late.to_dict()["taken_by"] == [FIRST]
-    assert str(reported).endswith("mish does not fire at t, where gelu_tanh does")
+    assert str(reported).splitlines() == [
+        "model in memory  1 of 2 rules matches at t (details: -v)",
+        "fires    gelu_tanh",
+    ]
 
 
 def test_an_op_that_is_there_no_more_is_reported_with_who_took_it() -> None:
@@ -100,7 +105,7 @@ def test_an_op_that_is_there_no_more_is_reported_with_who_took_it() -> None:
 def test_the_command_line_reports_the_same(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "model.onnx")
     shown = run("explain", tmp_path / "model.onnx", "-r", f"{FIRST},{SECOND}").stdout
-    assert shown.rstrip() == str(explanations(MODEL, f"{FIRST},{SECOND}"))
+    assert shown.rstrip() == str(explanations(tmp_path / "model.onnx", f"{FIRST},{SECOND}"))
 
 
 MANY = "cleanup"  # a group of more rules than are told one by one
@@ -116,39 +121,44 @@ NEAR = graph(
 def test_of_a_group_the_nearest_are_reported_and_the_others_are_counted() -> None:
     reported = explanations(NEAR, f"{MANY},{FIRST},{SECOND}")
     assert len(reported) > MAX_DETAILED_RULES
-    *blocks, fires, rest = str(reported).split("\n\n")
-    assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
-    assert len(blocks) <= MAX_FULL_RULES
-    assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
-    assert re.fullmatch(r"\d+ other rules come less near, .*\(--verbose tells of each\)", rest)
+    first, fires, *nearest, rest = str(reported).splitlines()
+    assert first == f"model in memory  1 of {len(reported)} rules matches (details: -v)"
+    assert fires == "fires    identity 1"
+    assert nearest[0].startswith("nearest  gelu_tanh at y: wanted the constant 0.044715")
+    assert len(nearest) <= 6
+    assert re.fullmatch(r"others   \d+ rules without a near miss", rest)
 
 
 def test_of_a_group_at_a_node_those_that_took_it_come_first() -> None:
     reported = explanations(MODEL, f"{MANY},{FIRST},{SECOND}", node="t")
-    first, second, *_, rest = str(reported).split("\n\n")
-    assert (first, second) == ("gelu_tanh fires at t", "bias_fast_gelu fires at t")
-    assert re.fullmatch(r"\d+ other rules find nothing of theirs there \(--verbose tells of each\)", rest)
-    assert "0 of " not in str(reported)
+    first, second, *_, rest = str(reported).splitlines()
+    assert first == f"model in memory  2 of {len(reported)} rules match at t (details: -v)"
+    assert second == "fires    gelu_tanh, bias_fast_gelu"
+    assert "0 of " not in rest
 
 
 def test_each_rule_of_a_group_is_reported_by_verbose(tmp_path: Path) -> None:
     onnx.save(NEAR, tmp_path / "model.onnx")
     asked = f"{MANY},{FIRST},mish"
     shown = run("explain", tmp_path / "model.onnx", "-r", asked, "--verbose").stdout
-    near, far = shown.split("other rules look for what is not there\n")
+    near, far = shown.split("other rules without a near miss\n")
+    distant, summary = far.split("\n\n")
     assert "gelu_tanh does not fire; nearest misses" in near
-    assert "  no_op_cast: there is no Cast" in far
-    reported = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
-    assert len(reported) + far.count("\n") == len(explanations(NEAR, asked))
+    assert "  no_op_cast: there is no Cast" in distant
+    names = re.findall(r"^(\w+) (?:fires|does not fire)", near, re.MULTILINE)
+    assert len(names) + len(distant.splitlines()) == len(explanations(NEAR, asked))
+    assert summary.replace("rules matches", "rules matches (details: -v)") == str(explanations(NEAR, asked)).replace(
+        "model in memory", "model.onnx"
+    ) + "\n"
 
 
 def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
     """It has no nodes that are lacking, so that none are counted."""
     many = [Explanation(f"rule{at}") for at in range(MAX_DETAILED_RULES)]
     refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
-    *_, near, rest = str(Explanations([*many, Explanation("found", misses=[refused])])).split("\n\n")
-    assert near.startswith("found does not fire; nearest misses:")
-    assert rest.startswith(f"{MAX_DETAILED_RULES} other rules come less near")
+    *_, near, rest = str(Explanations([*many, Explanation("found", misses=[refused])])).splitlines()
+    assert near.startswith("nearest  found at y: it is too large")
+    assert rest == f"others   {MAX_DETAILED_RULES} rules without a near miss"
 
 
 HEADS = "(float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, r, t] m) => (float[b, 4, s, 8] y)"

@@ -11,7 +11,7 @@ from surgeon.diagnostics.decomposable_ops import mention_decomposable_ops
 from surgeon.diagnostics.rule_fixes import is_user_rule, with_rule_fixes
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
@@ -88,13 +88,14 @@ class Explanation(ResultBase):
 
 
 class Explanations(ResultBase, list[Explanation]):
-    """The explanations of several rules.  node: name that the user gave."""
+    """The explanations of several rules.  node: name that the user gave.  model: its path, "" for one in memory."""
 
     node: str | None = None
+    model: str = ""
 
     def __str__(self) -> str:
         """The text that the command line prints."""
-        document = import_module(_DISPLAY.format("content.explanation")).document(self, verbose=False)
+        document = import_module(_DISPLAY.format("content.explanation")).document(self)
         return str(import_module(_DISPLAY.format("terminal.terminal_renderer")).text_of(document).rstrip("\n"))
 
 
@@ -170,7 +171,7 @@ def explanations(
             model, chosen, last, target=target, ep=ep, node=node, top=top, before=found_by_rule
         )
     found = Explanations(found_by_rule[rule] for rule in chosen)
-    found.node = node
+    found.node, found.model = node, model_name(source)
     return found
 
 

@@ -321,7 +321,7 @@ def test_command_line(tmp_path):
     assert not run("--expect", "duplicate_initializers=1", "--only", "l")[0]
     assert [item.name for item in onnx.load(tmp_path / "out.onnx").graph.initializer] == ["k"]
     explained = [str(tmp_path / "in.onnx"), "--rules", "duplicate_initializers"]
-    assert "fires at 1 site (l)" in run(command="explain", args=explained)[1]
+    assert "fires    1 site (l)" in run(command="explain", args=explained)[1]
 
 
 def test_explained_where_one_must_stay():

@@ -27,9 +27,8 @@ def explain(
     Exit codes: 0 success, with or without near misses
     """
     from surgeon.diagnostics.explanation import explanations
-    from surgeon.display.content.explanation import document
     from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
     found = explanations(source, rules, node=node, **settings)
-    emit([found], report_path=report_path, show=lambda: show(document(found, verbose=verbose), sys.stdout))
+    emit([found], report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))

@@ -1,13 +1,14 @@
 """Why rules do not fire, as blocks: the reasons, and the pattern beside the nodes with the first difference marked."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Explanations, Mismatches
-from surgeon.display.blocks import Block, Code, Document, Figure, Item, Items, Note, Section, Span, Text
-from surgeon.display.registry import reports
+from surgeon.display.blocks import Block, Code, Document, Figure, Item, Items, Note, Section, Span, Text, lines_of
+from surgeon.display.content.near_misses import grouped
+from surgeon.display.content.report import counted_line
+from surgeon.display.registry import file_name, reports
 from surgeon.rules.definition_checks import try_trace
 from surgeon.rules.matching.pattern import NodeOutput, Pattern
 from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, mismatch_text, reason_text
@@ -18,20 +19,56 @@ if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture
 
 SHOWN = 2  # nodes listed for equal mismatches
-MAX_FULL_RULES = 8  # rules of a group with all their lines: those with the nearest mismatches
+MAX_NEAREST = 3  # near misses in a summary
 TITLE = "Why rules do not fire"
 
 
 @reports(Explanations, "explain", lambda found: {"rules": [one.to_dict() for one in found]})
-def document(found: Explanations, *, verbose: bool = True) -> Document:
-    """The near misses of several rules.  verbose: of many rules all, not only those with the nearest mismatches."""
-    if len(found) <= MAX_DETAILED_RULES:
-        blocks: Iterable[Block] = (block for item in found for block in explanation_blocks(item, found.node))
-    elif verbose:
-        blocks = _all_of_many(found, found.node)
-    else:
-        blocks = _nearest_of_many(found, found.node)
-    return Document(TITLE, list(blocks))
+def document(found: Explanations) -> Document:
+    """The near misses of several rules: the nearest in the summary, all of them in the details."""
+    rows = [*lines_of("fires", _fires_lines(found)), *_nearest_rows(found), *lines_of("others", _absent_lines(found))]
+    firing = sum(bool(one.fires) for one in found)
+    at_node = "" if found.node is None else f" at {found.node}"
+    matches = f"{firing:,} of {format_count(len(found), 'rule')} match{'es' * (firing == 1)}"
+    if len(found) == 1:
+        matches = f"{found[0].rule} {'matches' if firing else 'matches nowhere' if not at_node else 'does not match'}"
+    headline = (file_name(found.model, "model in memory"), f"  {matches}{at_node}", Span(" (details: -v)", "shell"))
+    return Document(TITLE, list(_details(found)), summary=rows, headline=headline)
+
+
+def _fires_lines(found: Explanations) -> Iterator[Text]:
+    """The rules that match, with their numbers of sites; the names of the sites of a single rule."""
+    firing = [one for one in found if one.fires]
+    if len(found) == 1 and firing and found.node is None:
+        names = join_first([name for _, name in firing[0].fires], SHOWN)
+        yield f"{_times(firing[0])}{format_count(len(firing[0].fires), 'site')} ({names})"
+    elif firing and len(found) > 1:
+        counts = {one.rule: len(one.fires) for one in firing}
+        yield counted_line(counts) if found.node is None else ", ".join(counts)
+
+
+def _nearest_rows(found: Explanations) -> Iterator[tuple[Text, Text]]:
+    """The nearest misses, and what would fix the first of them."""
+    least = 1 if len(found) > MAX_DETAILED_RULES else 0 if len(found) > 1 else -1  # of many, one node is no near miss
+    misses = [miss for one in found for miss in one.misses if miss.node and _nearness(miss) > least]
+    kinds = grouped(sorted(misses, key=_nearness, reverse=True))
+    for place, (first, *others) in enumerate(kinds[:MAX_NEAREST]):
+        rules = ", ".join(dict.fromkeys(miss.rule for miss in (first, *others)))
+        count = first.count + sum(miss.count for miss in others)
+        yield "nearest" if not place else "", mismatch_text(first, rules, count - 1)
+        for line in detail_lines(first) if not place else ():
+            yield "", Span(line, "help") if first.change and line.endswith(first.change) else line
+    more = len(kinds) - MAX_NEAREST + sum(one.more for one in found)
+    yield "", (and_more(more).lstrip(), Span(": -v shows them" if more > 0 else "", "shell"))
+
+
+def _absent_lines(found: Explanations) -> Iterator[Text]:
+    """Why rules are nowhere near: the ops that the model does not have."""
+    near = {one.rule for one in found if one.fires or any(_nodes(one)) or one.taken_by}
+    lines = [f"{miss.rule}: {miss.reason}" for one in found if one.rule not in near for miss in one.misses[:1]]
+    if len(found) > MAX_DETAILED_RULES:
+        lines = [f"{format_count(len(found) - len(near), 'rule')} without a near miss"]
+    yield from lines
 
 
 @reports(Explanation, "explanation")
@@ -55,46 +92,24 @@ def mismatch_document(mismatch: Mismatch) -> Document:
     return Document(f"{mismatch.rule} at {mismatch.node}", [lines, *_beside(mismatch)])
 
 
-def _all_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Block]:
-    distant = [item for item in found if node is None and not item.fires and not any(_nodes(item))]
-    yield from (block for item in found if item not in distant for block in explanation_blocks(item, node))
+def _details(found: Explanations) -> Iterator[Block]:
+    """Each rule; of many, those without a near miss together."""
+    is_many = len(found) > MAX_DETAILED_RULES and found.node is None
+    distant = [item for item in found if is_many and not item.fires and not any(_nodes(item))]
+    near = [item for item in found if item not in distant]
+    yield from (block for item in near for block in explanation_blocks(item, found.node, folded=True))
     reasons = [f"{item.rule}: {'; '.join(dict.fromkeys(map(reason_text, item.misses)))}" for item in distant]
-    title = f"{format_count(len(distant), 'other rule')} look for what is not there"
-    yield Section(title, [Items(reasons, most=len(reasons))], folded=False)
+    title = f"{format_count(len(distant), 'other rule')} without a near miss"
+    yield Section(title, [Items(reasons, most=len(reasons))])
 
 
 def _nodes(found: Explanation) -> Iterator[str]:
     return (mismatch.node for mismatch in found.misses)
 
 
-def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Block]:
-    firing = [item for item in found if item.fires] if node is not None else []
-    others = [_with_matches(item) if node is not None else item for item in found if item not in firing]
-    near = [item for item in sorted(others, key=_nearness, reverse=True) if _nearness(item) > 1][:MAX_FULL_RULES]
-    yield from (block for item in (*firing, *near) for block in explanation_blocks(item, node))
-    fires = [item for item in others if item.fires and item not in near]
-    title = "these fire, and come less near to firing elsewhere"
-    yield Section(title, [Items(list(map(_fires_line, fires)), most=len(fires))], folded=False)
-    silent = len(others) - len(near) - len(fires)
-    if silent:
-        lack = "find nothing of theirs there" if node is not None else "come less near, or look for what is not there"
-        yield Section(f"{format_count(silent, 'other rule')} {lack} (--verbose tells of each)", (), folded=False)
-
-
-def _with_matches(found: Explanation) -> Explanation:
-    """An explanation without the mismatches where no node matches."""
-    return replace(found, misses=[mismatch for mismatch in found.misses if mismatch.matched])
-
-
-def _nearness(found: Explanation) -> float:
-    """The nearness of a rule's best mismatch: its matched nodes, weighted by their share of the pattern."""
-    matched = (mismatch for mismatch in found.misses if mismatch.matched)
-    return max((mismatch.matched**2 / (mismatch.total or mismatch.matched) for mismatch in matched), default=0.0)
-
-
-def _fires_line(found: Explanation) -> str:
-    names = join_first([name for _, name in found.fires], SHOWN)
-    return f"{found.rule}: {_times(found)}{format_count(len(found.fires), 'site')} ({names})"
+def _nearness(miss: Mismatch) -> float:
+    """The nearness of a mismatch: its matched nodes, weighted by their share of the pattern."""
+    return miss.matched**2 / (miss.total or miss.matched or 1)
 
 
 def _times(found: Explanation) -> str:
@@ -102,13 +117,13 @@ def _times(found: Explanation) -> str:
     return f"{found.times:,} times at " if found.times > len(found.fires) else ""
 
 
-def explanation_blocks(found: Explanation, node: str | None = None) -> Iterator[Block]:
+def explanation_blocks(found: Explanation, node: str | None = None, folded: bool = False) -> Iterator[Block]:
     """The near misses of one rule.  node: the requested name."""
     misses: list[Text | Item] = [_reason(mismatch) for mismatch in found.misses]
     if found.more:
         misses.append(f"{and_more(found.more).lstrip()} for other reasons (--top shows more)")
     lines = [Items(misses, most=10 * len(misses))] if misses else []
-    yield Section((found.rule, _what_happens(found, node)), lines, folded=False)
+    yield Section((found.rule, _what_happens(found, node)), lines, folded)
     sites = [Span(f"{name} ({scope})" if scope else name, "code") for scope, name in found.fires]
     yield Section("where it fires", [Items(sites)])
     yield from (fold for mismatch in found.misses for fold in _beside(mismatch))

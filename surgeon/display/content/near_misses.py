@@ -54,23 +54,19 @@ def already_lines(report: RewriteReport) -> list[str]:
 
 
 def near_miss_section(report: RewriteReport) -> Section:
-    """The near misses by reason, a line for each rule that the user named and that did nothing, and the rest."""
-    named, idle, mismatches = report.named, idle_rules(report), _ordered(report)
-    near = {item: None for item in mismatches if item.near or (item.rule in named and _matches_fully(item))}
-    shown = [item for item in near if not _is_hinted(item, report)]
-    about, did, silent = {item.rule for item in near}, _fired_rules(report), list[str]()
-    for rule in report.counts:
-        if rule in named and rule not in about and rule not in did:
-            best = next((item for item in mismatches if item.rule == rule), None)
-            silent.append(f"{rule}: nothing in the model comes near" if best is None else mismatch_text(best))
-            shown += [] if best is None else [best]
+    """The near misses by reason, a line for each named rule without one, and, folded, all other reasons."""
+    mismatches, idle = [item for item in _ordered(report) if not item.of_written], idle_rules(report)
+    near = [item for item in mismatches if item.near or (item.rule in report.named and _matches_fully(item))]
+    active = _fired_rules(report).union(item.rule for item in near)
+    silent = [rule for rule in report.counts if rule in report.named - active]
+    lines = [_silent_line(report, rule) for rule in silent]
     if not near and idle and report.outcome == "unchanged":
-        silent.append(f"{len(idle):,} rules: nothing in the model matches")
-    nearest, reported = grouped(item for item in shown if item in near), set(shown)
-    rest = grouped(item for item in mismatches if item not in reported)
-    others = Section("what else keeps rules from firing", [Items([_item(group) for group in rest])])
-    nearest_first = Items([_item(group) for group in nearest], more="reasons")
-    return Section("not rewritten", [nearest_first, Items(silent, len(silent)), others])
+        lines.append(f"{len(idle):,} rules: nothing in the model matches")
+    shown = grouped(item for item in near if not _is_hinted(item, report))
+    rest = grouped(item for item in mismatches if item not in near and item.rule not in silent)
+    others = Section("other reasons", [Items([_item(group) for group in rest])])
+    nearest = Items([_item(group) for group in shown], more="reasons")
+    return Section("not rewritten", [nearest, Items(lines, len(lines)), others])
 
 
 def _item(mismatches: Sequence[Mismatch]) -> Item:
@@ -96,10 +92,7 @@ def _warnings(report: RewriteReport) -> list[str]:
 
 
 def newer_ops_warning(report: RewriteReport) -> str | None:
-    """A warning about ops that a rewrite wrote and that this opset of ai.onnx does not have; None without such ops.
-
-    ONNX Runtime registers some ops, as LayerNormalization, for every opset, so it loads such a model.
-    """
+    """A warning about new nodes whose op only ONNX Runtime has at this opset of ai.onnx; None without such nodes."""
     added = (node for site in report.sites for step in site.steps for node in step.added if node.alive)
     plain = [(node.op, node.scope.versions.get("", 1)) for node in added if "::" not in node.op]
     found = Counter(name for name, opset in plain if only_ort_knows("", name, opset))
@@ -168,10 +161,7 @@ def _matches_fully(mismatch: Mismatch) -> bool:
 
 
 def _ordered(report: RewriteReport) -> list[Mismatch]:
-    """The mismatches: first those with a known change, then full matches, then the nearest.
-
-    Among equally near rules, the one with the most matching nodes comes first.
-    """
+    """The mismatches: those with a known change, full matches, then the nearest; more matched nodes first."""
     most: dict[str, int] = {}
     for mismatch in report.misses:
         most[mismatch.rule] = max(most.get(mismatch.rule, 0), mismatch.matched)
