@@ -1,3 +1,3 @@
 """Each result as blocks, which all renderers show."""
 
-__all__ = ["edit", "explanation", "near_misses", "rule_manual", "site"]
+__all__ = ["edit", "near_misses", "rule_manual", "site"]

@@ -49,7 +49,7 @@ def _fires_lines(found: Explanations) -> Iterator[Text]:
 
 def _nearest_rows(found: Explanations) -> Iterator[tuple[Text, Text]]:
     """The nearest misses, and what would fix the first of them."""
-    least = 1 if len(found) > MAX_DETAILED_RULES else 0 if len(found) > 1 else -1  # of many, one node is no near miss
+    least = 1 if len(found) > MAX_DETAILED_RULES else 0 if len(found) > 1 else -1  # one node is too few of many
     misses = [miss for one in found for miss in one.misses if miss.node and _nearness(miss) > least]
     kinds = grouped(sorted(misses, key=_nearness, reverse=True))
     for place, (first, *others) in enumerate(kinds[:MAX_NEAREST]):
