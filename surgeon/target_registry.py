@@ -107,8 +107,8 @@ class Provider:
             strange = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if not _FLOAT.fullmatch(kind)]
             if strange:
                 raise UsageError(
-                    f"{title} is said to run {op} in {strange[0]!r}; give floating-point types as schemas name them, "
-                    'in a tuple: ("float", "float16", "bfloat16", "double").'
+                    f"Invalid type {strange[0]!r} of {op} in the kernels of {title}. Give floating-point types in a "
+                    'tuple, as in ("float", "float16", "bfloat16", "double").'
                 )
 
         def table() -> dict[str, Any]:
@@ -156,9 +156,9 @@ class BaseTarget:
         for name, kind, meant in (("writes", str, '("acme", "any")'), ("runs", str, '("acme",)')):
             given = getattr(self, name)
             if not isinstance(given, tuple) or not all(isinstance(one, kind) for one in given):
-                raise UsageError(f"{name} of the target {self.name!r} is {given!r}; give kinds of form, as {meant}.")
+                raise UsageError(f"Invalid {name}={given!r} of the target {self.name!r}. Example: {meant}")
         if not isinstance(self.providers, tuple) or not all(isinstance(one, Provider) for one in self.providers):
-            raise UsageError(f"providers of the target {self.name!r} are no tuple of Providers; give (one,) of one.")
+            raise UsageError(f"Invalid providers of the target {self.name!r}. Give a tuple of Provider.")
 
 
 def is_standard(node: "NodeProto") -> bool:
@@ -177,10 +177,10 @@ def target_of(name: str) -> BaseTarget:
         return _own(name)
     found = [point for point in entry_points(TARGETS) if point.name == name]
     if not found:
-        raise UsageError(f"There is no target {name!r}; choose one of {', '.join(names())}.")
+        raise UsageError(f"Unknown target {name!r}. Choose one of {', '.join(names())}.")
     if len({point.value for point in found}) > 1:
         modules = " and ".join(point.value for point in found)
-        raise UsageError(f"The target {name!r} is brought by several packages ({modules}); remove all but one.")
+        raise UsageError(f"Several packages define the target {name!r} ({modules}). Remove all but one.")
     return _loaded(found[0])
 
 
@@ -230,8 +230,8 @@ def _loaded(point: "EntryPoint") -> BaseTarget:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise UsageError(
-            f"The target {point.name!r} ({point.value}) cannot be loaded ({reason}); mend or remove its package."
+            f"The target {point.name!r} ({point.value}) cannot be loaded ({reason}). Fix or remove its package."
         ) from error
     if not isinstance(found, BaseTarget) or found.name != point.name:
-        raise UsageError(f"{point.value} is no surgeon.Target of the name {point.name!r}; mend or remove its package.")
+        raise UsageError(f"{point.value} is not a surgeon.Target named {point.name!r}. Fix or remove its package.")
     return found

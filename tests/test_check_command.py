@@ -79,14 +79,14 @@ def without_import(model):
 
 
 CAUSES = {
-    "weights are lost": (lost, "ai.onnx::Add (360 nodes: add0 ('w0'), add1 ('w1') and 358 more): tensors are read"),
-    "nodes are there twice": (twice, "names are made twice (360: "),
+    "weights are lost": (lost, "ai.onnx::Add (360 nodes: add0 ('w0'), add1 ('w1') and 358 more): nodes read tensors"),
+    "nodes are there twice": (twice, "names are defined twice (360: "),
     "attributes that nobody knows": (
         renamed,
         "ai.onnx::Add (360 nodes: add0 ('fused_0'), add1 ('fused_1') and 358 more): Add has no attribute '…' at",
     ),
-    "dims disagree with the data": (too_long, "tensors hold other numbers of elements than their shapes say (360: "),
-    "an import is missing": (without_import, "the model uses ops of ai.onnx and imports no version of it"),
+    "dims disagree with the data": (too_long, "tensors have more or less data than their shapes require (360: "),
+    "an import is missing": (without_import, "the model uses ops of ai.onnx, but imports no version of it"),
 }
 
 
@@ -112,7 +112,7 @@ def test_one_tensor_that_holds_too_little_is_reported_with_its_numbers(tmp_path)
     model.graph.initializer[0].dims[0] = 5
     path.write_bytes(model.SerializeToString())
     first = run("check", path).stdout.splitlines()[1]
-    assert first.startswith("stops    the tensor 'w0' has the shape [5], and ")
+    assert first.startswith("stops    the tensor 'w0' has the shape [5], but ")
     assert "4" in first
 
 
@@ -131,7 +131,7 @@ def test_a_domain_of_onnx_runtime_that_is_not_imported_stops_nothing_there(tmp_p
     """It loads such a model."""
     path = save(tmp_path, "y = com.microsoft.Gelu(x)")
     assert run("check", path).exit_code == 0
-    assert "uses ops of com.microsoft and imports no version of it" in run("check", path).stdout
+    assert "uses ops of com.microsoft, but imports no version of it" in run("check", path).stdout
 
 
 def test_many_nodes_are_counted(tmp_path):
@@ -166,8 +166,8 @@ def test_what_stops_nothing_ends_with_0(tmp_path):
     onnx.save(model, path)
     result = run("check", path)
     assert result.exit_code == 0
-    assert "the output 'y' of the graph has no shape, which onnx.checker wants" in result.stdout
-    assert "state it: surgeon edit IN OUT --state 'y=float32[n,4]'" in result.stdout
+    assert "the output 'y' of the graph has no shape, which onnx.checker requires" in result.stdout
+    assert "declare it: surgeon edit IN OUT --state 'y=float32[n,4]'" in result.stdout
     assert run("check", path, "--target", "onnx").exit_code == 1
 
 

@@ -48,7 +48,7 @@ def test_grouped_attention_that_its_optimiser_would_break_is_not_written(values,
     assert ("GroupQueryAttention" in ops(rewritten.graph)) == fires
     if not fires:
         (miss,) = [miss for miss in report.misses if miss.rule == "grouped_query_attention"]
-        assert "takes rotary embeddings into GroupQueryAttention wrongly; choose --target onnx" in str(miss)
+        assert "merges rotary embeddings into GroupQueryAttention wrongly; use --target onnx" in str(miss)
 
 
 def test_check_reports_it_of_what_is_there():
@@ -65,29 +65,29 @@ def test_check_reports_it_of_what_is_there():
         (
             "y, , , z = Attention<qk_matmul_output_mode = 2>(q, q, q)",
             "(float[2, 4, 6, 8] q) => (float[2, 4, 6, 8] y, float[2, 4, 6, 6] z)",
-            "gives its scores as the first product makes them alone",
+            "supports only qk_matmul_output_mode=0",
         ),
         (
             "y = GRU<hidden_size = 4, layout = 1>(x, w, r)",
             "(float[2, 3, 5] x, float[1, 12, 5] w, float[1, 12, 4] r) => (float[2, 3, 1, 4] y)",
-            "has no GRU with the batch first on CUDA",
+            "has no GRU with layout=1 on CUDA",
         ),
         (
             "y, , , = com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 2>"
             "(q, q, q, , , l, t, , , , m, s)",
             "(float16[2, 4, 16] q, int32[2] l, int32 t, float16[2, 1, 4, 4] m, float16[2] s) => (float16[2, 4, 16] y)",
-            "takes a mask or sinks, not both",
+            "supports a mask or sinks, but not both",
         ),
         (
             "r = Slice(x, three, last, two) y = com.microsoft.RotaryEmbedding(r, one, c, c)",
             "(float[2, 4, s, 8] x, float[9, 4] c) => (float[2, 4, t, 8] y) <int64[1] one = {1}, int64[1] two = {2}, "
             "int64[1] three = {3}, int64[1] last = {9223372036854775807}>",
-            "takes at least one row, and max(0, s - 3) may be none",
+            "needs at least one row, but max(0, s - 3) may be 0",
         ),
         (
             "y, m, v = BatchNormalization<training_mode = 1>(x, s, s, s, s)",
             "(float[2, 3, 5] x, float[3] s) => (float[2, 3, 5] y, float[3] m, float[3] v)",
-            "does not train on CUDA",
+            "has no training mode on CUDA",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_no_torch_op_is_named_where_a_rule_or_an_edit_wrote_the_node():
 
 def test_an_op_that_comes_with_a_newer_opset():
     found = only(model("y = Gelu(x)"))
-    assert (found.kind, found.reason) == ("opset", "no op of this name in ai.onnx 17; Gelu exists from opset 20")
+    assert (found.kind, found.reason) == ("opset", "ai.onnx 17 does not have this op; opset 20 added it")
     assert found.helps[0] == "rule gelu fires: surgeon rewrite IN OUT --rules gelu --target contrib"
     assert any("export the model at opset 20" in text for text in found.helps)
     assert surgeon.check(model("y = Gelu(x)", opset=20)) == []
@@ -110,10 +110,10 @@ SELU = """<domain: "custom", opset_import: ["" : {inner}]> Selu (X) => (Y)
 def test_castlike_in_the_function_of_an_older_opset_is_found_and_mended():
     """The body of opset 14 that ONNX Runtime refuses with: No Op registered for CastLike with domain_version of 14."""
     found = only(model("y = custom.Selu(x)", 14, SELU.format(inner=14), custom=1))
-    assert found.reason == "no op of this name in ai.onnx 14; CastLike exists from opset 15"
+    assert found.reason == "ai.onnx 14 does not have this op; opset 15 added it"
     assert found.nodes == ["b (function custom::Selu)"]
     assert found.helps[0].startswith(
-        "write version 15 or later for ai.onnx in the opset_import of function custom::Selu"
+        "import ai.onnx 15 or later in function custom::Selu and in the model"
     )
     mended = model("y = custom.Selu(x)", 15, SELU.format(inner=15), custom=1)
     assert surgeon.check(mended) == surgeon.check(mended, "onnx") == []
@@ -142,7 +142,7 @@ def test_a_kernel_that_the_cpu_does_not_have():
     of_torch = model(body, com_microsoft=1)
     of_torch.producer_name = "pytorch"
     assert only(of_torch).chain == "torch op -> mapping -> [no kernel for com.microsoft::BiasSplitGelu]"
-    assert "run it by another execution provider: cuda, dml" in found.helps
+    assert "use another execution provider: cuda, dml" in found.helps
     assert surgeon.check(model(body, com_microsoft=1), ep="cuda") == []
 
 
@@ -150,7 +150,7 @@ def test_dtypes_that_no_kernel_takes():
     body = "a = Cast<to = 16>(x) b = Round(a) y = Cast<to = 1>(b)"
     found = only(model(body, opset=22))
     assert found.reason == "ONNX Runtime has no kernel for it on CPU in bfloat16"
-    assert "put a Cast to float32 before it, and one back after it" in found.helps
+    assert "cast its input to float32, and its output back" in found.helps
 
 
 def test_what_falls_back_to_the_cpu_is_reported_and_stops_nothing():
@@ -163,7 +163,7 @@ def test_what_draws_at_random_as_in_training_is_reported_and_stops_nothing():
     """As torch's exporters write a model that is not in eval mode."""
     training = "part = Constant<value_float = 0.1>() yes = Constant<value = bool {{{}}}>() y = Dropout(x, part, yes)"
     found = only(model(training.format(1)))
-    assert (found.kind, found.reason) == ("advice", "it draws random numbers, as training_mode is true")
+    assert (found.kind, found.reason) == ("advice", "it generates random numbers, because training_mode is true")
     assert (found.helps, found.stops) == (["export the model after model.eval()"], False)
     assert not surgeon.check(model(training.format(0)))
 
@@ -173,7 +173,7 @@ def test_a_node_that_breaks_its_schema():
     first, second = surgeon.check(model(body, 19))
     assert (first.kind, second.kind) == ("schema", "schema")
     assert first.reason.startswith("The input 'X' of Elu is tensor(bfloat16)")
-    assert "Cast to float32" in first.helps[-1]
+    assert "cast its input to float32" in first.helps[-1]
     assert second.reason.startswith("Relu has no attribute 'alpha'")
 
 
@@ -279,7 +279,7 @@ def test_nothing_is_said_of_torch_for_a_model_that_torch_did_not_make(mark):
         assert found.chain == "torch op mine::op -> [no mapping] -> ONNX op (or kernel)"
     else:
         assert "torch" not in said
-    rule = "replace it by a rule (surgeon new rule NAME starts one): surgeon rewrite IN OUT --rules FILE.py"
+    rule = "replace it with a rule (surgeon new rule NAME starts one): surgeon rewrite IN OUT --rules FILE.py"
     assert rule in found.helps
 
 

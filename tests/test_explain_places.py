@@ -265,7 +265,7 @@ def test_the_rewrite_reports_the_same_words(tmp_path: Path) -> None:
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="There is no target"):
+    with pytest.raises(UsageError, match="Unknown target"):
         explain(gelus(tmp_path, 1), gelu, target="moon")
     with pytest.raises(ModelFileError):
         explain(tmp_path / "none.onnx", gelu)

@@ -231,9 +231,9 @@ def test_what_an_engine_runs_in_float32_is_reported():
     found = surgeon.check(model(body, "(float16[N, 4096] x) => (float16[N, 4096] y)"), "tensorrt", load=False)
     reported = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
     reasons = " ".join(item.reason for item in found)
-    assert "it computes in float32 in a model of half precision" in reasons
-    assert "it casts float16 to itself" in reported["Cast"] or "casts back" in reasons
-    assert "it adds up 4,096 exponentials in float16" in reported["Softmax"]
+    assert "it computes in float32 in a half-precision model" in reasons
+    assert "it casts float16 to itself" in reported["Cast"] or "undoes the Cast" in reasons
+    assert "it sums 4,096 exponentials in float16" in reported["Softmax"]
     assert all(not item.stops for item in found)
     assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
 
@@ -275,7 +275,7 @@ def test_a_cast_behind_a_dequantisation_is_reported():
     body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) c = Cast<to = 10>(d) y = Mul(c, c)"
     made = model(body, "(float[4, 4] x) => (float16[4, 4] y)", opset=19, weights="<float s = {0.1}, int8 z = {0}>")
     reasons = " ".join(item.reason for item in surgeon.check(made, "tensorrt", load=False))
-    assert "a Cast stands between it and what it is for" in reasons
+    assert "a Cast separates it from its consumer" in reasons
 
 
 LONG = "(float[N, 4096] x) => (float[N, M] y)"

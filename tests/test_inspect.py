@@ -65,7 +65,7 @@ def test_unknown_ops_are_reported_with_their_places(tmp_path: Path) -> None:
     placeholder = unknown["mylibrary::addandround_op"]
     assert (placeholder.count, placeholder.why) == (3, "custom or placeholder")
     assert placeholder.places == ("first", "second", "inner")
-    assert unknown["Gelu"].why == "needs opset 20, the model has 17"
+    assert unknown["Gelu"].why == "needs opset 20, but the model has 17"
 
 
 def test_an_op_that_a_known_domain_lacks_is_reported(tmp_path: Path) -> None:

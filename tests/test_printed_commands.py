@@ -339,7 +339,7 @@ CASES = [
         at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
         "rewrite IN OUT --rules cleanup",
         "surgeon check @/in.onnx",
-        says="replace it by a rule",
+        says="replace it with a rule",
     ),
     Case(
         "surgeon.pipeline.acceptance.match_acceptance._opset_too_old",

@@ -221,7 +221,7 @@ WRONG = [
     ("targets = 'ort'", "line 1: a recipe has no 'targets'; did you mean 'target'?"),
     ("target = 3", "line 1: 'target' has to be a text"),
     ("strip = 1\n", "line 1: a recipe has no 'strip'"),
-    ("\ntarget = 'onxn'\n[[step]]\nrules = 'gelu'", "line 2: There is no target 'onxn'; choose one of ort"),
+    ("\ntarget = 'onxn'\n[[step]]\nrules = 'gelu'", "line 2: Unknown target 'onxn'. Choose one of ort"),
     ("\nep = 'gpu'\n[[step]]\nrules = 'gelu'", "line 2: Unknown execution provider 'gpu'. Choose one of cpu"),
     ("[step]\nrules = 'gelu'", "line 1: 'step' has to be a list; begin each step with [[step]]"),
     ("[[step]]\nstrip-doc = true\nrename = ['input_ids=a', 'b=c']", "line 3: The model has no tensor 'b'"),

@@ -194,8 +194,8 @@ class TestOfAPackage:
             ("y = Relu(x)", FOUR, "float", "Acme's NPU has no kernel for it in float32"),
             ("y = Tanh(x)", FOUR, "float", "Acme's NPU has no kernel for it"),
             ("y = com.microsoft.Gelu(x)", FOUR, "float", "Acme's NPU has no kernel for it"),
-            ("y = other.Gate(x)", FOUR, "float", "Acme's NPU has no domain other"),
-            ("y = Reloo(x)", FOUR, "float", "no op of this name in ai.onnx 17"),
+            ("y = other.Gate(x)", FOUR, "float", "Acme's NPU has no domain 'other'"),
+            ("y = Reloo(x)", FOUR, "float", "ai.onnx 17 does not have this op"),
         ],
     )
     def test_check_reports_what_it_does_not_run(self, acme, body, head, kind, reason):
@@ -215,7 +215,7 @@ class TestOfAPackage:
 
     def test_other_targets_know_whose_op_it_is(self, acme):
         (found,) = surgeon.check(model("y = acme.SoftClip(x)", acme=1), "onnx")
-        assert found.reason == "it is an op of Acme's NPU, so ONNX has no op of this name"
+        assert found.reason == "it is an op of Acme's NPU, and ONNX does not have it"
         assert [one.kind for one in surgeon.check(model("y = acme.SoftClip(x)", acme=1), "tensorrt")] == ["mapping"]
 
     def test_rules_tell_its_form(self, acme):
@@ -266,7 +266,7 @@ class TestNotInstalled:
         )
 
     def test_asking_for_it_lists_those_that_there_are(self, saved):
-        message = "There is no target 'openvino'; choose one of ort, onnx, tensorrt, contrib, decomposed."
+        message = "Unknown target 'openvino'. Choose one of ort, onnx, tensorrt, contrib, decomposed."
         with pytest.raises(UsageError, match=message):
             surgeon.rewrite(model("y = Tanh(x)"), "gelu", target="openvino")
         with pytest.raises(UsageError, match="no target 'openvino' to check for; choose one of ort, onnx, tensorrt.$"):
@@ -280,9 +280,9 @@ class TestNotInstalled:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("TARGET = 1\n", "other_npu.target:TARGET is no surgeon.Target of the name 'other'"),
+            ("TARGET = 1\n", "other_npu.target:TARGET is not a surgeon.Target named 'other'"),
             ("import no_such_module\n", r"cannot be loaded \(ModuleNotFoundError: No module named 'no_such_module'\)"),
-            (ACME, "is no surgeon.Target of the name 'other'"),
+            (ACME, "is not a surgeon.Target named 'other'"),
         ],
     )
     def test_a_broken_one_stops_nobody_else(self, site, saved, tmp_path, text, why):
@@ -298,9 +298,9 @@ class TestNotInstalled:
     @pytest.mark.parametrize(
         ("old", "new", "why"),
         [
-            ('writes=("acme", "onnx", "any")', 'writes="acme"', "writes of the target 'acme' is 'acme'; give kinds"),
-            ("RUNS),)", "RUNS))", "providers of the target 'acme' are no tuple of Providers"),
-            ('FLOATS = ("float"', 'FLOATS = ("float32"', "to run ai.onnx::MatMul in 'float32'; give floating"),
+            ('writes=("acme", "onnx", "any")', 'writes="acme"', "Invalid writes='acme' of the target 'acme'"),
+            ("RUNS),)", "RUNS))", "Invalid providers of the target 'acme'"),
+            ('FLOATS = ("float"', 'FLOATS = ("float32"', "Invalid type 'float32' of ai.onnx::MatMul in the kernels of"),
         ],
         ids=["writes", "providers", "types"],
     )
@@ -317,9 +317,9 @@ class TestNotInstalled:
     @pytest.mark.parametrize(
         ("limit", "why"),
         [
-            ("lambda node: 1 / 0", r"The limit of Relu of Acme's NPU broke \(ZeroDivisionError: division by zero\)"),
-            ("lambda node: None", r"The limit of Relu of Acme's NPU broke \(TypeError"),
-            ("lambda node: ('a', 'b')", "The limit of Relu of Acme's NPU gave 'a'; let it yield what is wrong"),
+            ("lambda node: 1 / 0", "The limit of Relu in the target Acme's NPU raised ZeroDivisionError: division by"),
+            ("lambda node: None", r"The limit of Relu in the target Acme's NPU raised TypeError"),
+            ("lambda node: ('a', 'b')", "The limit of Relu in the target Acme's NPU yielded 'a'. Yield two texts"),
         ],
     )
     @pytest.mark.parametrize("op", ["Relu", "ai.onnx::Relu"])
@@ -332,7 +332,7 @@ class TestNotInstalled:
 
     def test_two_of_one_name_are_refused(self, acme):
         install(acme, "other_npu", "[surgeon.targets]\nacme = other_npu.target:TARGET\n", target=ACME)
-        with pytest.raises(UsageError, match="'acme' is brought by several packages .*acme_npu.* and other_npu"):
+        with pytest.raises(UsageError, match="Several packages define the target 'acme' .*acme_npu.* and other_npu"):
             target_of("acme")
 
     def test_surgeon_s_own_are_never_replaced(self, site):

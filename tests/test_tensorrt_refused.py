@@ -129,14 +129,14 @@ BUILT |= {
 }
 # What no rule writes otherwise, with words of what is said.
 TOLD = {
-    "Bernoulli": (15, "(float[2, 3] x) => (float[2, 3] y) { y = Bernoulli(x) }", "draws random numbers"),
-    "BitCast": (26, "(float[2, 3] x) => (int32[2, 3] y) { y = BitCast<to = 6>(x) }", "reads the bits of a number"),
-    "ImageDecoder": (20, "(uint8[n] x) => (uint8[h, w, 3] y) { y = ImageDecoder(x) }", "decodes files of pictures"),
+    "Bernoulli": (15, "(float[2, 3] x) => (float[2, 3] y) { y = Bernoulli(x) }", "generates random numbers"),
+    "BitCast": (26, "(float[2, 3] x) => (int32[2, 3] y) { y = BitCast<to = 6>(x) }", "reinterprets the bits"),
+    "ImageDecoder": (20, "(uint8[n] x) => (uint8[h, w, 3] y) { y = ImageDecoder(x) }", "decodes image files"),
     "Multinomial": (15, "(float[2, 3] x) => (int32[2, 1] y) { y = Multinomial(x) }", "as an input"),
-    "RegexFullMatch": (20, "(string[2] x) => (bool[2] y) { y = RegexFullMatch<pattern = \"a\">(x) }", "works on text"),
-    "StringConcat": (20, "(string[2] x) => (string[2] y) { y = StringConcat(x, x) }", "works on text"),
-    "StringNormalizer": (10, "(string[2] x) => (string[2] y) { y = StringNormalizer(x) }", "before the network"),
-    "StringSplit": (20, "(string[2] x) => (string[2, n] y, int64[2] z) { y, z = StringSplit(x) }", "works on text"),
+    "RegexFullMatch": (20, "(string[2] x) => (bool[2] y) { y = RegexFullMatch<pattern = \"a\">(x) }", "on strings"),
+    "StringConcat": (20, "(string[2] x) => (string[2] y) { y = StringConcat(x, x) }", "works on strings"),
+    "StringNormalizer": (10, "(string[2] x) => (string[2] y) { y = StringNormalizer(x) }", "outside the model"),
+    "StringSplit": (20, "(string[2] x) => (string[2, n] y, int64[2] z) { y, z = StringSplit(x) }", "on strings"),
     "TfIdfVectorizer": (
         9,
         "(int32[12] x) => (float[3] y) { y = TfIdfVectorizer<max_gram_length = 2, max_skip_count = 0, "
@@ -144,8 +144,8 @@ TOLD = {
         "pool_int64s = [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]>(x) }",
         "counts terms",
     ),
-    "Unique": (11, "(float[6] x) => (float[n] y) { y = Unique(x) }", "how many elements it gives hangs on its data"),
-    "NonZero": (17, "(float[2, 4] x) => (int64[2, n] y) { y = NonZero(x) }", "does not read it, TensorRT does"),
+    "Unique": (11, "(float[6] x) => (float[n] y) { y = Unique(x) }", "its number of elements depends on its data"),
+    "NonZero": (17, "(float[2, 4] x) => (int64[2, n] y) { y = NonZero(x) }", "does not support it, but TensorRT does"),
     "SequenceMap": (
         17,
         f"{PAIR} (float[4, 3] y) {{ s = SequenceConstruct(a, b) "

@@ -187,33 +187,33 @@ def test_the_manual_reports_the_target_apart_where_it_differs(tmp_path):
     ("body", "opset", "words"),
     [
         ("a, i = TopK<sorted = 0>(x, k) y = Relu(a)", 17, "sorted=1"),
-        ("a, i = TopK(x, large) y = Relu(a)", 17, "K below 3840, and it is 4000"),
+        ("a, i = TopK(x, large) y = Relu(a)", 17, "K below 3840, but it is 4000"),
         ("a, i = TopK(x, k) y = Relu(a)", 17, ""),
         ("y, i = MaxPool<kernel_shape = [1, 1]>(image)", 17, "second output"),
-        ("y = MaxPool<kernel_shape = [2, 2], dilations = [2, 1]>(image)", 17, "without dilations"),
+        ("y = MaxPool<kernel_shape = [2, 2], dilations = [2, 1]>(image)", 17, "does not support dilations"),
         ("y = MaxPool<kernel_shape = [2, 2], dilations = [1, 1]>(image)", 17, ""),
-        ("y, m = LayerNormalization(x, four)", 17, "first output only"),
+        ("y, m = LayerNormalization(x, four)", 17, "only the first output"),
         ("y = LayerNormalization(x, four)", 17, ""),
         ("y = GridSample(volume, points)", 20, "inputs of four axes"),
-        ("y = DeformConv<pads = [1, 1, 0, 0]>(image, kernel, off)", 19, "the same pads at both ends"),
+        ("y = DeformConv<pads = [1, 1, 0, 0]>(image, kernel, off)", 19, "equal pads at both ends"),
         ("y = DeformConv<pads = [1, 1, 1, 1]>(image, kernel, off)", 19, ""),
-        ("y = Resize<mode = \"cubic\">(image, , scales)", 17, "nearest and linear only"),
+        ("y = Resize<mode = \"cubic\">(image, , scales)", 17, "only in the modes nearest and linear"),
         ("y = Resize<mode = \"linear\">(image, , scales)", 17, ""),
         ("y = ScatterND<reduction = \"add\">(x, indices, rows)", 17, "without a reduction"),
         ("y = ReduceSum(x, axes)", 17, "axes to be a constant"),
         ("y = ReduceSum(x, k)", 17, ""),
         ("y = CumSum(x, axis)", 17, "axis to be a constant"),
         ("a = QuantizeLinear(x, one, zero) y = DequantizeLinear(a, one, three)", 17, "zero points of 0"),
-        ("y = Attention(image, image, image)", 23, "in float16 and bfloat16 only, and here it is float"),
-        ("a = Cast<to = 10>(image) y = Attention(a, a, a)", 23, "heads of 9 to 256 numbers, and here they have 4"),
-        ("a = Cast<to = 10>(heads) y = Attention<softcap = 5.0>(a, a, a)", 23, "no softcap"),
+        ("y = Attention(image, image, image)", 23, "only in float16 and bfloat16, but here it is float"),
+        ("a = Cast<to = 10>(image) y = Attention(a, a, a)", 23, "head sizes of 9 to 256, but here it is 4"),
+        ("a = Cast<to = 10>(heads) y = Attention<softcap = 5.0>(a, a, a)", 23, "does not support softcap"),
         ("a = Cast<to = 10>(heads) y = Attention(a, a, a)", 23, ""),
         ("a = Cast<to = 10>(heads) y = Attention<is_causal = 1>(a, a, a, x)", 23, "a mask or is_causal"),
-        ("y = RotaryEmbedding(heads, half, half)", 23, "as many batches as the input"),
-        ("a = Cast<to = 2>(x) b = Relu(x) c = Cast<to = 1>(a) y = Add(b, c)", 17, "uint8 for inputs and outputs"),
-        ("a = Cast<to = 5>(x) y = Cast<to = 1>(a)", 17, "no tensors of int16"),
-        ("y = Det(x)", 17, "TensorRT 11.1 does not read it"),
-        ("a = Cast<to = 16>(x) b = Mish(a) y = Cast<to = 1>(b)", 22, "and its data are bfloat16"),
+        ("y = RotaryEmbedding(heads, half, half)", 23, "the batch size of the input"),
+        ("a = Cast<to = 2>(x) b = Relu(x) c = Cast<to = 1>(a) y = Add(b, c)", 17, "uint8 only for inputs and outputs"),
+        ("a = Cast<to = 5>(x) y = Cast<to = 1>(a)", 17, "does not support int16 tensors"),
+        ("y = Det(x)", 17, "TensorRT 11.1 does not support it"),
+        ("a = Cast<to = 16>(x) b = Mish(a) y = Cast<to = 1>(b)", 22, "but its data is bfloat16"),
     ],
 )  # fmt: skip
 def test_limits_of_the_ops_that_tensorrt_reads(body, opset, words):
@@ -240,7 +240,7 @@ def test_branches_of_two_ranks_are_reported_as_that():
     )
     made = model(body, "(bool c, float[4] x) => (float y) <int64[1] first = {0}>")
     reasons = [one.reason for one in surgeon.check(made, "tensorrt", load=False) if one.kind == "restriction"]
-    assert reasons == ["TensorRT wants both branches to give one rank, and they give 2 and 1 axes"]
+    assert reasons == ["TensorRT needs branches of the same rank, but they have 2 and 1 axes"]
 
 
 def test_tensorrt_goes_by_the_name_of_an_op():
@@ -256,7 +256,7 @@ def test_a_call_must_give_every_input_of_a_function():
     function = '<domain: "mine", opset_import: ["" : 17]> Thing (a, b) => (c) { c = Relu(a) }'
     more = ', "mine" : 1'
     (found,) = surgeon.check(model("y = mine.Thing(x)", more=more, functions=function), "tensorrt")
-    assert "has 2 inputs and the call gives 1" in found.reason
+    assert "has 2 inputs, but the call gives 1" in found.reason
     assert not surgeon.check(model("y = mine.Thing(x, x)", more=more, functions=function), "tensorrt")
 
 
@@ -275,12 +275,12 @@ def test_ends_that_are_no_tensors_are_named():
     """One with its name and type, several with their names; what has no type at all is noted once, as that."""
     body = "{ s = SequenceConstruct(x) t = SequenceConstruct(x, x) y = Relu(x) }"
     several = parse(f"(float[2] x) => (seq(float[2]) s, seq(float[2]) t, float[2] y) {body}")
-    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "tensors only" in one.reason]
-    assert [one.reason for one in found] == ["outputs are of type sequence, and TensorRT has tensors only"]
+    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "only tensors" in one.reason]
+    assert [one.reason for one in found] == ["outputs are of type sequence, but TensorRT supports only tensors"]
     assert found[0].nodes == ["'s'", "'t'"]
     del several.graph.output[1]
-    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "tensors only" in one.reason]
-    assert [one.reason for one in found] == ["the output 's' is of type sequence, and TensorRT has tensors only"]
+    found = [one for one in surgeon.check(several, "tensorrt", load=False) if "only tensors" in one.reason]
+    assert [one.reason for one in found] == ["the output 's' is of type sequence, but TensorRT supports only tensors"]
     several.graph.output[0].ClearField("type")
     said = [one.reason for one in surgeon.check(several, "tensorrt", load=False)]
     assert not [text for text in said if "tensors only" in text or "…" in text]

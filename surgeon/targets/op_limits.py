@@ -46,14 +46,14 @@ class NodeLimits:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise UsageError(
-                f"The limit of {node.op} of {self.target_title} broke ({why}); mend the target."
+                f"The limit of {node.op} in the target {self.target_title} raised {why}. Fix the target."
             ) from error
         for item in found:
             is_pair = isinstance(item, (tuple, list)) and len(item) == 2
             if not is_pair or not all(isinstance(text, str) for text in item):
                 raise UsageError(
-                    f"The limit of {node.op} of {self.target_title} gave {item!r}; let it yield what is wrong and "
-                    "what helps, two texts."
+                    f"The limit of {node.op} in the target {self.target_title} yielded {item!r}. Yield two texts: "
+                    "the problem and the remedy."
                 )
             reason, help_ = item
             yield reason, help_

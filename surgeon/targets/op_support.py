@@ -23,7 +23,7 @@ from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 from surgeon.text import close_matches
 
 OTHER_FLOATS = FLOATS - {onnx.TensorProto.FLOAT}  # where these have no kernel, float32 may have one
-CASTS = "put a Cast to float32 before it, and one back after it"
+CASTS = "cast its input to float32, and its output back"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
 TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
 _IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
@@ -78,7 +78,7 @@ class Support:
         name = "" if slot is None else "".join(node.inputs[slot : slot + 1])
         mode = self.index.constants.scalar(scope, name) if name else None
         if mode is not None and mode[0]:
-            reason = "it draws random numbers, as training_mode is true"
+            reason = "it generates random numbers, because training_mode is true"
             self.found.add(
                 "advice", op_text(node), reason, at=node_path(node), node=node, helps=[TRAINING_HELP], stops=False
             )
@@ -109,14 +109,14 @@ class Support:
         domain, _ = split_op(node.op)
         runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
         rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *placed(self.target.name, self.asked.provider))
-        helps = [f"replace it by a rule (surgeon new rule NAME starts one): {rule}"]
+        helps = [f"replace it with a rule (surgeon new rule NAME starts one): {rule}"]
         helps.append(f"define it as a local function that uses only ops of {runtime}")
         if self.target.takes_libraries:
             helps.append("load a library of custom ops that has it: --custom-ops LIB")
         library = "no given library has it" if self.custom else f"no custom-op library for domain '{domain}' was given"
         reason = f"{runtime} does not have this op, and {library}"
         if not self.target.takes_libraries or why:
-            reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
+            reason = f"{why}, and {runtime} does not have it" if why else f"{runtime} has no domain {domain!r}"
         of = torch_op(node.proto) or ""  # one name, org.pytorch.aten::ATen, stands for many
         at = node_path(node)
         self.found.add("mapping", op_text(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
@@ -142,11 +142,11 @@ class Support:
         if later is not None:
             helps.append(raise_opset(node, later))
         if others and not runs_on_cpu:
-            helps.append(f"run it by another execution provider: {', '.join(others)}")
+            helps.append(f"use another execution provider: {', '.join(others)}")
         if has_any and not runs_on_cpu and OTHER_FLOATS.intersection(types.values()):
             helps.append(CASTS)
             if onnx.TensorProto.DOUBLE in types.values():
-                helps.append(f"or have the whole model compute in float32: {in_floats()}")
+                helps.append(f"or convert the whole model to float32: {in_floats()}")
         self.found.add(
             "kernel",
             op_text(node),
@@ -171,14 +171,14 @@ def report_missing_op(node: Node, opset: int, found: DiagnosticCollector) -> Non
     at = f"{domain or 'ai.onnx'} {opset}"
     if versions:
         since = versions[0].since_version
-        reason = f"no op of this name in {at}; {name} exists from opset {since}"
+        reason = f"{at} does not have this op; opset {since} added it"
         helps = [raise_opset(node, since, is_missing=True)]
         found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)
         return
     near = close_matches(name, operators(domain))
     helps = [f"did you mean {' or '.join(near)}?"] if near else []
-    helps.append("a local function of that name may stand for it, in a domain of its own")
-    reason = f"no op of this name in {at}"
+    helps.append("define it as a local function in a custom domain")
+    reason = f"{at} does not have this op"
     found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)
 
 
@@ -190,11 +190,11 @@ def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
     function = node.scope.function
     if function is not None:
         return (
-            f"write version {opset} or later for ai.onnx in the opset_import of {function.label}, "
-            "and in that of the model, which onnx.checker wants to agree"
+            f"import ai.onnx {opset} or later in {function.label} and in the model "
+            "(onnx.checker requires the same version in both)"
         )
     if is_missing:
-        return f"export the model at opset {opset} or later; one written by hand wants that number in its opset_import"
+        return f"export the model at opset {opset} or later; if it was written by hand, raise its opset_import"
     return f"raise the opset: {upgrade_to(opset)}"
 
 

@@ -31,17 +31,17 @@ def _grouped(site: NodeFacts) -> Found:
     rotated = all(_source_op(site, place) in _ROTARY for place in (0, 1))
     is_half = site.dtype(0) in (None, "float16", "bfloat16")
     if is_half and rotated and _source_op(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
-        reason = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
-        yield reason, "choose --target onnx, whose Attention it leaves alone"
+        reason = "ONNX Runtime's optimiser for CUDA merges rotary embeddings into GroupQueryAttention wrongly"
+        yield reason, "use --target onnx, because it does not change Attention"
     if site.has(10) and (site.has(11) or site.attribute("smooth_softmax", 0)):
-        yield "ONNX Runtime's GroupQueryAttention on CUDA takes a mask or sinks, not both", ""
+        yield "ONNX Runtime's GroupQueryAttention on CUDA supports a mask or sinks, but not both", ""
 
 
 def _rotary(site: NodeFacts) -> Found:
     shape = site.shape(0) or ()
     rows = shape[-2] if len(shape) in (3, 4) else 1
     if _may_be_none(rows):
-        yield f"ONNX Runtime's RotaryEmbedding on CUDA takes at least one row, and {rows} may be none", ""
+        yield f"ONNX Runtime's RotaryEmbedding on CUDA needs at least one row, but {rows} may be 0", ""
 
 
 def _may_be_none(size: Size | None) -> bool:
@@ -56,17 +56,17 @@ def _may_be_none(size: Size | None) -> bool:
 
 def _attention(site: NodeFacts) -> Found:
     if site.makes(3) and site.attribute("qk_matmul_output_mode", 0):
-        yield "ONNX Runtime's Attention on CUDA gives its scores as the first product makes them alone", ""
+        yield "ONNX Runtime's Attention on CUDA supports only qk_matmul_output_mode=0", ""
 
 
 def _recurrent(site: NodeFacts) -> Found:
     if site.attribute("layout", 0):
-        yield f"ONNX Runtime has no {site.node.op} with the batch first on CUDA", "put Transposes around it"
+        yield f"ONNX Runtime has no {site.node.op} with layout=1 on CUDA", "set layout=0, and add Transposes"
 
 
 def _batch_norm(site: NodeFacts) -> Found:
     if site.attribute("training_mode", 0):
-        yield "ONNX Runtime does not train on CUDA", TRAINING_HELP
+        yield "ONNX Runtime has no training mode on CUDA", TRAINING_HELP
 
 
 LIMITS: dict[str, Limit] = {

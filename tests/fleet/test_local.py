@@ -282,7 +282,7 @@ def test_a_recipe_that_is_wrong_begins_nothing(models):
     ("text", "message"),
     [
         ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: upgrade='20' is no opset"),
-        ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 1: There is no target 'foo'"),
+        ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 1: Unknown target 'foo'"),
         ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: expect={'gelu': 'a'} says not"),
     ],
 )

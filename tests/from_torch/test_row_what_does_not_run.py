@@ -49,7 +49,7 @@ def test_every_node_is_reported_with_its_link_and_a_cure(exported):
         ("ai.onnx::AveragePool", "kernel"),
     ]
     assert asinh.helps == ["rule aten_elementwise fires: surgeon rewrite IN OUT --rules aten_elementwise"]
-    for words, help_ in zip(("replace it by a rule", "define it as", "load a library"), threshold.helps, strict=True):
+    for words, help_ in zip(("replace it with a rule", "define it as", "load a library"), threshold.helps, strict=True):
         assert help_.startswith(words)
     assert "float64" in pool.reason
     assert any("Cast to float32" in help_ for help_ in pool.helps)

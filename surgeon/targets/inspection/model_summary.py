@@ -238,7 +238,7 @@ def _missing_schema_reason(domain: str, op: str, opsets: Mapping[str, int]) -> s
         return None
     versions = history(plain, op)
     if versions:
-        return f"needs opset {versions[0].since_version}, the model has {opsets.get(plain)}"
+        return f"needs opset {versions[0].since_version}, but the model has {opsets.get(plain)}"
     return "no such op" if knows_domain(plain) else "custom or placeholder"
 
 

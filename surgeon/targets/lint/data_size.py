@@ -10,7 +10,7 @@ from surgeon.file.model import Model
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.targets.lint.finding import Diagnostic, DiagnosticCollector
 
-TOGETHER = "tensors hold other numbers of elements than their shapes say"
+TOGETHER = "tensors have more or less data than their shapes require"
 
 
 def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
@@ -20,7 +20,7 @@ def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
         misfit = _misfit(model, tensor)
         if misfit is not None:
             name = tensor.name or "a constant"
-            reason = f"the tensor {name!r} has the shape {list(tensor.dims)}, and {misfit}"
+            reason = f"the tensor {name!r} has the shape {list(tensor.dims)}, but {misfit}"
             helps = ["correct its dims, or export the model again"]
             found.add("model", "", reason, helps=helps, together=TOGETHER)
             wrong.add(name)
@@ -45,7 +45,7 @@ def _misfit(model: Model, tensor: onnx.TensorProto) -> str | None:
         else:
             held = span[1] - span[0]
         if held != wanted:
-            return f"its data take {held:,} bytes where it needs {wanted:,}"
+            return f"its data has {held:,} bytes instead of {wanted:,}"
         if span is None and extent is None:
             model.value(tensor)
     except ModelFileError as error:

@@ -76,10 +76,10 @@ class InferredDtypes:
             stated, made = value.type.tensor_type.elem_type, self._known.get((id(scope), value.name))
             node = scope.producers.get(value.name)
             if stated and made and node is not None and stated != made:
-                kinds = f"{dtype_name(stated)}, and the node makes {dtype_name(made)}"
-                help_ = f"state {dtype_name(made)}, or put a Cast behind it"
+                kinds = f"{dtype_name(stated)}, but the node produces {dtype_name(made)}"
+                help_ = f"declare {dtype_name(made)}, or add a Cast after it"
                 at = f"{node_path(node)} ({value.name!r})"
-                self._found.add("dtype", op_text(node), f"the graph states {kinds}", at=at, node=node, helps=[help_])
+                self._found.add("dtype", op_text(node), f"the graph declares {kinds}", at=at, node=node, helps=[help_])
 
     def _clash(self, node: Node, version: Schema) -> int | None:
         """The dtype that a node's inputs should have if they conflict, None if they do not."""
@@ -99,18 +99,18 @@ class InferredDtypes:
         kinds = dict.fromkeys(dtype_name(dtype) for _, dtype in odd)
         are_constants = all(item in fixed for item in odd)
         target, other = dtype_name(wanted), " and ".join(kinds)
-        rest = f"of {other}, and its inputs of type {variable} must have one type"
+        rest = f"of dtype {other}, but its inputs of type {variable} must have one dtype"
         together = ""
         if are_constants:
             reason = f"it mixes {target} with {'constants' if len(odd) > 1 else 'a constant'} {rest}"
             together = f"it mixes {target} with constants {rest}"
-            helps = [f"make the constant {target}, as in values.astype(np.{target})"]
+            helps = [f"convert the constant to {target}: values.astype(np.{target})"]
             if other in CONVERTIBLE.get(target, ()):
                 convert = command("convert", "IN", "OUT", "--from", other, "--to", target)
-                helps.insert(0, f"make all that is {other} {target}: {convert}")
+                helps.insert(0, f"convert all {other} tensors to {target}: {convert}")
         else:
-            reason = f"it mixes {target} with {rest.removeprefix('of ')}"
-            helps = [f"put a Cast to {target} between the one of {other} and the node"]
+            reason = f"it mixes {target} with {rest.removeprefix('of dtype ')}"
+            helps = [f"cast the {other} input to {target}"]
         at = f"{node_path(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
         self._found.add("dtype", op_text(node), reason, at=at, node=node, helps=helps, together=together)
         return wanted

@@ -30,26 +30,26 @@ def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
         where = _in(fault.place)
         if fault.kind in ("input twice", "initializer twice"):
             what = fault.kind.partition(" ")[0]
-            found.add("model", "", f"the {what} {fault.name!r} is there twice{where}", helps=["rename one of them"])
+            found.add("model", "", f"the {what} {fault.name!r} exists twice{where}", helps=["rename one of them"])
         elif fault.kind == "made twice" and fault.node is not None:
             _tell_twice(fault, fault.node, where, found)
             _rename(fault.name, fault.node, names)
         elif fault.kind == "not made" and fault.node is not None:
-            reason = f"{fault.name!r} is read{where} and nothing makes it"
+            reason = f"{fault.name!r} is read{where}, but no node produces it"
             help_ = "add it as an input or an initializer, or correct the name"
-            together = f"tensors are read{where} that nothing makes"
+            together = f"nodes{where} read tensors that no node produces"
             found.add("model", op_text(fault.node), reason, at=node_label(fault.node), helps=[help_], together=together)
         elif fault.kind == "output not made":
             where = where or " of the graph"
-            reason, together = f"nothing makes {fault.name!r}, an output{where}", f"outputs{where} are made by nothing"
-            found.add("model", "", reason, helps=["name a tensor that a node makes"], together=together)
+            reason, together = f"no node produces {fault.name!r}, an output{where}", f"no node produces outputs{where}"
+            found.add("model", "", reason, helps=["use the name of a tensor that a node produces"], together=together)
         elif fault.kind == "circle":
             circle = [node_label(node) for node in fault.around]
-            reason = f"nodes{where} need each other's outputs in a circle: {join_first(circle, 4)}"
-            helps = ["have one of them read a tensor from outside the circle"]
+            reason = f"nodes{where} form a cycle: {join_first(circle, 4)}"
+            helps = ["let one of them read a tensor from outside the cycle"]
             found.add("model", "", reason, at=circle[0], helps=helps)
         elif fault.kind == "order":  # ONNX Runtime and TensorRT sort them
-            reason = f"nodes{where} stand before those whose outputs they read, which onnx.checker refuses"
+            reason = f"nodes{where} are not in topological order, so onnx.checker rejects the model"
             helps = ["sort them: gs.import_onnx(model).toposort()"]
             found.add("model", "", reason, helps=helps, stops=False)
 
@@ -80,14 +80,14 @@ def check_inputs_and_outputs(
             tensor = getattr(value.type, which) if which is not None else None
             dtype, shape = facts_of(value.name)
             written = f"onnx.helper.make_tensor_value_info({value.name!r}, {_enum(dtype)}, {_dims(shape)})"
-            helps = [f"state it: {stated if kind == 'output' else written}"]
+            helps = [f"declare it: {stated if kind == 'output' else written}"]
             if tensor is None or not tensor.elem_type:
                 together = f"{kind}s of the graph have no dtype"
                 reason = f"the {kind} {value.name!r} of the graph has no dtype"
                 found.add("model", "", reason, helps=helps, together=together)
             if tensor is None or not tensor.HasField("shape"):
-                reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker wants"
-                together = f"{kind}s of the graph have no shape, which onnx.checker wants"
+                reason = f"the {kind} {value.name!r} of the graph has no shape, which onnx.checker requires"
+                together = f"{kind}s of the graph have no shape, which onnx.checker requires"
                 found.add("model", "", reason, helps=helps, stops=wants_shapes, together=together)
 
 
@@ -126,10 +126,10 @@ def _tell_twice(fault: Violation, node: onnx.NodeProto, where: str, found: Diagn
     found.add(
         "model",
         "",
-        f"{fault.name!r} is made twice{where}, {by} and by {node_label(node)}",
+        f"{fault.name!r} is defined twice{where}, {by} and by {node_label(node)}",
         at=node_label(node),
-        helps=["rename one of them, and what reads it"],
-        together=f"names are made twice{where}",
+        helps=["rename one of them, and update the nodes that read it"],
+        together=f"names are defined twice{where}",
     )
 
 

@@ -29,7 +29,7 @@ def check_versions(model: onnx.ModelProto, found: DiagnosticCollector, knows_imp
 
 def _check_ir(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     if not model.ir_version:
-        found.add("model", "", "the model states no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
+        found.add("model", "", "the model has no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
         model.ir_version = PLAIN_IR
 
 
@@ -46,11 +46,11 @@ def _check_imports(model: onnx.ModelProto, found: DiagnosticCollector, knows_imp
                 continue
             version = 1 if domain else _fitting_opset(list(all_nodes(nodes)))
             advice = f'opset_import.append(onnx.helper.make_opsetid("{domain}", {version}))'
-            fits = "" if domain else ", which its nodes fit"
+            fits = "" if domain else ", which fits its nodes"
             found.add(
                 "model",
                 "",
-                f"{where} uses ops of {domain or 'ai.onnx'} and imports no version of it",
+                f"{where} uses ops of {domain or 'ai.onnx'}, but imports no version of it",
                 helps=[f"import version {version}{fits}: {advice}"],
                 stops=not knows_imports or not domain or not knows_domain(domain),
             )
@@ -74,11 +74,11 @@ def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
 def check_with_onnx(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     """Report versions that the installed onnx does not read."""
     if model.ir_version > onnx.IR_VERSION:
-        reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
+        reason = f"the model has IR version {model.ir_version}, but onnx {onnx.__version__} supports {onnx.IR_VERSION}"
         found.add("model", "", reason, helps=[f"set ir_version to {PLAIN_IR}"])
     version, newest = imports_of(model.opset_import).get("", 0), onnx.defs.onnx_opset_version()
     if version > newest:
-        found.add("model", "", f"the model imports ai.onnx {version}, and onnx knows {newest} at most")
+        found.add("model", "", f"the model imports ai.onnx {version}, but onnx supports at most {newest}")
 
 
 def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
@@ -101,18 +101,18 @@ def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> No
             found.add(
                 "model",
                 "",
-                f"the model is of IR version {ir_version}, and the installed ONNX Runtime reads {refused[1]} at most",
+                f"the model has IR version {ir_version}, but the installed ONNX Runtime supports at most {refused[1]}",
                 helps=[f"set ir_version to {PLAIN_IR}: model.ir_version = {PLAIN_IR}; onnx.save(model, path)"],
             )
             ir_version = PLAIN_IR
             continue
         newer = _OPSET_REFUSED.search(line)
-        most = newer[3] if newer is not None else "an older one"
+        most = f"at most {newer[3]}" if newer is not None else "only an older one"
         found.add(
             "model",
             "",
-            f"the model imports ai.onnx {opset}, and the installed ONNX Runtime supports {most}",
-            helps=[f"export at opset {most}" if newer is not None else "export at an older opset"],
+            f"the model imports ai.onnx {opset}, but the installed ONNX Runtime supports {most}",
+            helps=[f"export at opset {newer[3]}" if newer is not None else "export at an older opset"],
         )
         return
 

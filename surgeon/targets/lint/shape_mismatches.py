@@ -18,7 +18,7 @@ from surgeon.shapes.tensor_types import NodeView, Shape, contradict, fixed_sizes
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
-REFUSED = "which onnx.checker refuses where it can tell"
+REFUSED = "which onnx.checker may reject"
 
 
 class Misfit(NamedTuple):
@@ -99,18 +99,26 @@ def check_declared_shapes(index: Index, shapes: ShapeInference, found: Diagnosti
             doubtful.add(name)
             before = text(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
             after = text(map(size_text, made))
-            reason = f"the graph states the shape {before}, and the node makes {after}, {REFUSED}"
-            together = f"the graph states other shapes than the node makes, {REFUSED}"
-            helps = [f"state {after}"]
-            found.add("shape", op_text(node), reason, at=node_path(node), node=node, helps=helps, stops=False,
-                      together=together)
+            reason = f"the graph declares the shape {before}, but the node produces {after}, {REFUSED}"
+            together = f"the graph declares other shapes than the node produces, {REFUSED}"
+            helps = [f"declare {after}"]
+            found.add(
+                "shape",
+                op_text(node),
+                reason,
+                at=node_path(node),
+                node=node,
+                helps=helps,
+                stops=False,
+                together=together,
+            )
 
 
 def _gemm(site: NodeView) -> Misfit | None:
     left, right, bias = (site.shape(position) for position in range(3))
     for name, shape in zip("AB", (left, right), strict=True):
         if shape is not None and len(shape) != 2:
-            return Misfit(f"its input {name} has shape {text(shape)} and must have two axes", "reshape it")
+            return Misfit(f"its input {name} has shape {text(shape)}, but must have two axes", "reshape it")
     if left is None or right is None:
         return None
     flips = [site.attribute(name, 0) for name in ("transA", "transB")]
@@ -119,7 +127,7 @@ def _gemm(site: NodeView) -> Misfit | None:
         return _gemm_misfit(left, right, flips)
     result = (_turned(left, flips[0])[0], _turned(right, flips[1])[1])
     if bias is not None and (len(bias) > 2 or conflict is not None):
-        reason = f"its input C has shape {text(bias)}, which does not spread to the product's {text(result)}"
+        reason = f"its input C has shape {text(bias)}, which does not broadcast to the product's {text(result)}"
         return Misfit(reason, f"give C a shape such as {text(result[1:])}", result)
     return None
 
@@ -127,14 +135,12 @@ def _gemm(site: NodeView) -> Misfit | None:
 def _gemm_misfit(left: Shape, right: Shape, flips: Sequence[int]) -> Misfit:
     """A product whose inner sizes differ: which transposition would make them equal."""
     shown = [f"{text(shape)}{' transposed' if flip else ''}" for shape, flip in zip((left, right), flips, strict=True)]
-    reason = f"A {shown[0]} times B {shown[1]} do not go together"
+    reason = f"A {shown[0]} and B {shown[1]} cannot be multiplied"
     for name, changed in (("transB", (flips[0], 1 - flips[1])), ("transA", (1 - flips[0], flips[1]))):
         a, b = _turned(left, changed[0]), _turned(right, changed[1])
         if a[1] == b[0]:
             old = flips[["transA", "transB"].index(name)]
-            return Misfit(
-                f"{reason} with {name}={old}", f"write {name}={1 - old}, or transpose the weight", (a[0], b[1])
-            )
+            return Misfit(f"{reason} with {name}={old}", f"set {name}={1 - old}, or transpose the weight", (a[0], b[1]))
     a, b = _turned(left, flips[0]), _turned(right, flips[1])
     return Misfit(f"{reason}: {a[1]} is not {b[0]}", "give the weight another shape")
 
@@ -143,12 +149,12 @@ def _matmul(site: NodeView) -> Misfit | None:
     left, right, conflict = site.shape(0) or (), site.shape(1) or (), _conflict(site)
     if conflict is None:
         return None
-    reason = f"{text(left)} times {text(right)} do not"
+    both = f"{text(left)} and {text(right)}"
     if conflict.label != "inner":
-        return Misfit(f"{reason} broadcast", "give one of them another shape")
+        return Misfit(f"the batch dims of {both} do not broadcast", "give one of them another shape")
     turned = len(right) > 1 and left[-1] == right[-1]
     help_ = "transpose the second, or give it another shape" if turned else "give one of them another shape"
-    return Misfit(f"{reason} go together: {conflict.one.size} is not {conflict.other.size}", help_)
+    return Misfit(f"{both} cannot be multiplied: {conflict.one.size} is not {conflict.other.size}", help_)
 
 
 def _aligned(site: NodeView) -> Misfit | None:
@@ -158,7 +164,7 @@ def _aligned(site: NodeView) -> Misfit | None:
     positions = conflict.one.position, conflict.other.position
     shapes = [text(site.shape(position) or ()) for position in positions]
     names = " or ".join(repr(site.inputs[position]) for position in positions)
-    help_ = f"give {names} sizes that are equal or 1, counted from the last axis"
+    help_ = f"give {names} sizes that are equal or 1, aligned at the last axis"
     return Misfit(f"{' and '.join(shapes)} do not broadcast", help_)
 
 
@@ -166,7 +172,7 @@ def _concat(site: NodeView) -> Misfit | None:
     shapes = [shape for position in range(len(site.inputs)) if (shape := site.shape(position)) is not None]
     other = next((shape for shape in shapes if len(shape) != len(shapes[0])), None)
     if other is not None:
-        return Misfit(f"{text(shapes[0])} and {text(other)} have not the same number of axes", "reshape one of them")
+        return Misfit(f"{text(shapes[0])} and {text(other)} have different numbers of axes", "reshape one of them")
     conflict = _conflict(site)
     if conflict is None:
         return None
@@ -180,11 +186,11 @@ def _convolution(site: NodeView) -> Misfit | None:
     if data is None or weight is None:
         return None
     if len(data) != len(weight):
-        return Misfit(f"data {text(data)} and weight {text(weight)} have not the same number of axes", "reshape one")
+        return Misfit(f"data {text(data)} and weight {text(weight)} have different numbers of axes", "reshape one")
     groups = site.attribute("group", 1)
     channels = weight[1] * groups if isinstance(weight[1], int) else None
     if len(data) > 1 and channels is not None and _differ(data[1], channels):
-        reason = f"data {text(data)} has {data[1]} channels and weight {text(weight)} is for {channels}"
+        reason = f"data {text(data)} has {data[1]} channels, but weight {text(weight)} expects {channels}"
         return Misfit(reason, f"give the weight {data[1]} input channels, or correct group={groups}")
     return None
 

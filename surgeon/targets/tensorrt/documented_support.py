@@ -64,7 +64,7 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
     return (
         f"replace it with a plugin: {plugin}",
-        f"replace it by a rule (surgeon new rule NAME starts one): {rule}",
+        f"replace it with a rule (surgeon new rule NAME starts one): {rule}",
         FUNCTION,
     )
 
@@ -142,14 +142,14 @@ class TensorrtSupport:
                 self._check_end(word, value.name, value.type.tensor_type.elem_type)
             elif which is not None:  # what has no type at all is noted for every target
                 kind = which.removesuffix("_type").replace("_", " ")
-                self._tell_end(word, value.name, f"of type {kind}, and TensorRT has tensors only")
+                self._tell_end(word, value.name, f"of type {kind}, but TensorRT supports only tensors")
         for tensor in graph.initializer:
             self._check_end("initializer", tensor.name, tensor.data_type)
 
     def _check_end(self, what: str, name: str, dtype: int) -> None:
         kind = type_string(dtype)[7:-1] if dtype else ""
         if kind and kind not in NETWORK_DTYPES:
-            self._tell_end(what, name, f"{kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
+            self._tell_end(what, name, f"{kind}, which TensorRT does not support", "use another dtype")
 
     def _tell_end(self, what: str, name: str, why: str, *helps: str) -> None:
         self.io_issues.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
@@ -194,14 +194,14 @@ class TensorrtSupport:
         if _means_it(domain, name):
             return False
         what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
-        reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
-        self._note("restriction", node, reason, f"rename it, so that it is not called {name}", is_mistaken=True)
+        reason = f"TensorRT ignores the domain and reads it as ai.onnx::{name}, but it is {what}"
+        self._note("restriction", node, reason, f"give it another name than {name}", is_mistaken=True)
         return True
 
     def _check_call(self, node: Node, inputs: int) -> None:
         if len(node.inputs) != inputs:
-            reason = f"the function has {inputs} inputs and the call gives {len(node.inputs)}: TensorRT wants all"
-            self._note("restriction", node, reason, "give every input of the function, or inline it")
+            reason = f"the function has {inputs} inputs, but the call gives {len(node.inputs)}; TensorRT requires all"
+            self._note("restriction", node, reason, "give all inputs of the function, or inline it")
 
     def _check_plugin(self, node: Node) -> None:
         self.plugins.add(node)
@@ -219,16 +219,16 @@ class TensorrtSupport:
             self._note("plugin", node, "TensorRT has no built-in plugin of this name", DECLARED)
             return
         if not knows_domain(domain):
-            reason = "TensorRT has no op and no plugin of this name"
+            reason = "TensorRT has no op and no plugin with this name"
             self._note("mapping", node, reason, *_of_placeholder(node), link="mapping")
             return
         if schema(domain, name, opset) is None:
             report_missing_op(node, opset, self.found)
             return
         why, more = reason_and_workarounds(domain, name)
-        reason = f"TensorRT {tensorrt_version()} does not read it"
+        reason = f"TensorRT {tensorrt_version()} does not support it"
         if listed is None and not domain:
-            reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
+            reason = f"TensorRT's documentation ({tensorrt_version()}) does not mention it"
         helps = (ORIGINAL, STANDARD) if domain == MICROSOFT else (*more, FUNCTION)
         self._note("kernel", node, f"{reason}: {why}" if why else reason, *helps, link="kernel")
 
@@ -241,7 +241,7 @@ class TensorrtSupport:
         if check_schema(node, opset, self.dtypes, self.found):
             return
         if not listed.rtx:
-            reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
+            reason = f"TensorRT-RTX {rtx_version()} does not support it, but TensorRT does"
             self._note("advice", node, reason, *UNSUPPORTED_BY_RTX.get(name, ()), stops=False)
         for reason, help_ in self.limits.of(node) if node not in self.sized else ():
             self._note("restriction", node, reason, *filter(None, [help_]))
@@ -256,17 +256,17 @@ class TensorrtSupport:
             types = ", ".join(
                 dtype_name(getattr(TensorProto, _ENUM.get(one, one.upper()))) for one in sorted(listed.types)
             )
-            reason = f"TensorRT reads it in {types}, and its data are {dtype_name(dtype or 0)}"
-            self._note("restriction", node, reason, "put Casts around it")
+            reason = f"TensorRT supports it only in {types}, but its data is {dtype_name(dtype or 0)}"
+            self._note("restriction", node, reason, "cast its input and output")
         outputs = {value.name for value in self.index.main.proto.output}
         for output in filter(None, node.outputs):
             made = self.dtypes.dtype(node.scope, output)
             kind = type_string(made)[7:-1] if made else ""
             if kind and kind not in NETWORK_DTYPES:
-                self._note("restriction", node, f"TensorRT has no tensors of {kind}", "cast to another type")
+                self._note("restriction", node, f"TensorRT does not support {kind} tensors", "cast to another type")
             elif kind == "uint8" and output not in outputs:
-                reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"
-                self._note("restriction", node, reason, "cast to int32 or to a float type instead")
+                reason = "TensorRT supports uint8 only for inputs and outputs of the model"
+                self._note("restriction", node, reason, "cast to int32 or to a float type")
 
 
 _ENUM = {"float": "FLOAT", "double": "DOUBLE"}

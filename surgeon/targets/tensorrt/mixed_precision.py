@@ -45,33 +45,33 @@ def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple
     if node.op == "Cast":
         yield from _of_cast(dtypes, node, first)
     elif first is not None and first in FLOATS - HALVES and computes:
-        reason = f"it computes in {dtype_name(first)} in a model of half precision, and so does the engine"
-        yield reason, f"which nodes have to, and why: {HALF}"
+        reason = f"it computes in {dtype_name(first)} in a half-precision model, so the engine does too"
+        yield reason, f"to see which nodes need it, and why: {HALF}"
     if facts.numerics.is_softmax and first == TensorProto.FLOAT16:
         length = _length(index, node)
         if length is not None and length > LONGEST_SOFTMAX:
-            reason = f"it adds up {length:,} exponentials in float16, which loses digits"
-            yield reason, f"keep it in float32, from the model before it was converted: {HALF}"
+            reason = f"it sums {length:,} exponentials in float16, which loses digits"
+            yield reason, f"keep it in float32, by converting the original model again: {HALF}"
     if node.op == "DequantizeLinear":
         behind = [reader for name in node.outputs for reader in node.scope.readers(name)]
         if any(reader.op == "Cast" for reader in behind):
             yield (
-                "a Cast stands between it and what it is for, which keeps TensorRT from running that in integers",
-                "give its scale the dtype that is wanted",
+                "a Cast separates it from its consumer, so TensorRT cannot run the consumer in integers",
+                "give its scale the dtype of the Cast",
             )
 
 
 def _of_cast(dtypes: InferredDtypes, node: Node, given: int | None) -> Iterator[tuple[str, str]]:
     made = dtypes.dtype(node.scope, node.outputs[0])
     if given is not None and given == made:
-        yield f"it casts {dtype_name(given)} to itself", "take it out: the rule no_op_cast does"
+        yield f"it casts {dtype_name(given)} to itself", "remove it with the rule no_op_cast"
         return
     home = node.scope.defining_scope(node.inputs[0])
     before = None if home is None else home.producers.get(node.inputs[0])
     if before is not None and before.op == "Cast" and made in HALVES and given in FLOATS:
         source = dtypes.dtype(before.scope, before.inputs[0])
         if source == made:
-            yield "it casts back what a Cast in front of it has just widened", "read what that one reads"
+            yield "it undoes the Cast before it", "read the input of that Cast instead"
 
 
 def _length(index: Index, node: Node) -> int | None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
 OF_BUILDER = ("Attention",)
-SIZES = "give sizes that it can take: --dim NAME=N, or NAME=LEAST:BEST:LARGEST"
-WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or ask full TensorRT (--trt tensorrt)"
+SIZES = "give valid sizes: --dim NAME=N, or --dim NAME=LEAST:BEST:LARGEST"
+WITH_PLUGINS = "load the library of the plugin's creators (--custom-ops LIB), or use full TensorRT (--trt tensorrt)"
 SILENCE = "to use TensorRT's own parser: pip install tensorrt-rtx"
 
 
@@ -73,7 +73,7 @@ def check_model(asked: CheckContext) -> None:
     _merge(asked, support, said, nodes=nodes, of_tables=of_tables)
     if request.device is not None and apart and not said.engine_bytes:
         ops = ", ".join(sorted({op_text(node) for node in apart}))
-        reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
+        reason = f"no engine was built, because {library.title} does not have {ops}"
         asked.diagnostics.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
     for objection in said.undetermined:
         node = nodes.get(-1 if objection.node is None else objection.node)
@@ -81,7 +81,7 @@ def check_model(asked: CheckContext) -> None:
             reason = objection.reason
             asked.diagnostics.add("restriction", op_text(node), reason, at=node_path(node), node=node, stops=False)
     for objection in said.refused:
-        sentence = f"it is not built for the usual sizes ({objection.reason})"
+        sentence = f"it cannot be built for the usual sizes ({objection.reason})"
         helps = _commands(said.sizes) if said.engine_bytes else [SIZES]
         asked.diagnostics.add("build", "", sentence, helps=helps, stops=False)
     title = f"{library.title} {library.version}".strip()
@@ -107,7 +107,8 @@ def _commands(sizes: Mapping[str, "Range"]) -> list[str]:
     ]
     fixed = [f"{name}={best}" for name, (_, best, _) in sizes.items()]
     build = command("check", "IN", "--target", "tensorrt", "--build", *_dims(given))
-    return [f"it is built for these: {build}", f"fix them in the file: {command('edit', 'IN', 'OUT', *_dims(fixed))}"]
+    fix = command("edit", "IN", "OUT", *_dims(fixed))
+    return [f"build it for these sizes: {build}", f"fix them in the file: {fix}"]
 
 
 def _dims(given: list[str]) -> list[str]:
@@ -206,7 +207,7 @@ def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
         return [CONSTANT]
     ones = [f"{name}=1" for name, size in sizes.items() if set(size) == {1}]
     if FIXED_RANK in fault.reason and ones:
-        return [f"fix what is 1 in the file: {command('edit', 'IN', 'OUT', *_dims(ones))}"]
+        return [f"fix the sizes of 1 in the file: {command('edit', 'IN', 'OUT', *_dims(ones))}"]
     return [SIZES] if sizes and concerns_sizes(fault.reason) else []
 
 

@@ -13,8 +13,8 @@ def reason_of(found: SizedIf) -> str:
     one, other = found.shapes
     decide, which = ("decides", "this size is") if len(found.dims) == 1 else ("decide", "these sizes are")
     return (
-        f"its branches make the shapes {one} and {other}, and {_listed(found.dims)} {decide} which: "
-        f"TensorRT builds it only where {which} fixed"
+        f"its branches produce the shapes {one} and {other}, and {_listed(found.dims)} {decide} which: "
+        f"TensorRT builds it only if {which} fixed"
     )
 
 
@@ -22,7 +22,7 @@ def fix_of(found: SizedIf) -> str:
     """The help for an If: the command that decides its condition."""
     given = [word for name in found.dims for word in ("--dim", f"{name}=N")]
     sizes = "this size" if len(found.dims) == 1 else "these sizes"
-    return f"fix {sizes}, which takes the If out: {command('edit', 'IN', 'OUT', *given)}"
+    return f"fix {sizes}, which removes the If: {command('edit', 'IN', 'OUT', *given)}"
 
 
 def next_steps(index: Index) -> Iterator[str]:
@@ -33,7 +33,7 @@ def next_steps(index: Index) -> Iterator[str]:
     if free:
         build = command("check", "OUT", "--target", "tensorrt", "--build")
         dims = f"the dim {_listed(tuple(free))} is" if len(free) == 1 else f"the dims {_listed(tuple(free))} are"
-        yield f"{dims} dynamic; this finds sizes for which TensorRT builds the model: {build}"
+        yield f"{dims} dynamic; to find sizes for which TensorRT builds the model: {build}"
 
 
 def _listed(names: tuple[str, ...]) -> str:
