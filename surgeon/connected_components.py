@@ -1,4 +1,4 @@
-"""What is connected in a graph: its components, and what is reachable."""
+"""Connected components of a graph, and the items that are reachable from others."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 def connected_components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
     """The items in groups that are connected by links; groups and their items in the order of the items.
 
-    items: distinct.  links: pairs; those with other ends are ignored.
+    items: distinct items.  links: pairs; pairs with other items are ignored.
     """
     parent = {item: item for item in items}
 
@@ -28,7 +28,7 @@ def connected_components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> li
 
 
 def reachable(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """The starts and all items that are reached from them, each once, depth first."""
+    """The starts and all items reachable from them, each once, depth first."""
     found: dict[T, None] = {}
     pending = list(starts)
     while pending:

@@ -1,4 +1,4 @@
-"""Declarations as the source has them: fields of classes and parameters of functions, with types, defaults and words.
+"""Declarations as in the source: fields of classes and parameters of functions, with types, defaults and descriptions.
 
 The source is parsed and not imported, so that the options of a command are known before anything heavy is loaded.
 """
@@ -29,7 +29,7 @@ class Declared(NamedTuple):
     name: str
     """Its name."""
     annotation: ast.expr | None
-    """Its type as it is written, for `unaliased`."""
+    """Its type as in the source, for `unaliased`."""
     default: Any
     """Its default, or REQUIRED."""
     words: str
@@ -39,7 +39,7 @@ class Declared(NamedTuple):
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """The docstring below each field of a class and of its bases, by name; none where its source cannot be read."""
+    """The docstring below each field of a class and of its bases, by name; empty if the source cannot be read."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         first, *inner = base.__qualname__.split(".")
@@ -110,7 +110,7 @@ def argument_docs(docstring: str) -> dict[str, str]:
 
 
 def unaliased(annotation: ast.expr | None, module: str) -> Iterator[ast.expr]:
-    """The members of a type, those of a union one by one, where names of types are followed to what they stand for."""
+    """The members of a type, those of a union one by one; names of types are followed to their definitions."""
     match annotation:
         case ast.BinOp(left, ast.BitOr(), right):
             yield from unaliased(left, module)
@@ -126,7 +126,7 @@ def unaliased(annotation: ast.expr | None, module: str) -> Iterator[ast.expr]:
 
 
 def _value(module: str, node: ast.expr) -> Any:
-    """The value of a default; names are followed to the constants that they stand for."""
+    """The value of a default; names are followed to their constants."""
     match node:
         case ast.Name(name):
             home, statement = _find(module, name)
@@ -159,7 +159,7 @@ def _fields(statement: ast.stmt | None) -> Iterator[tuple[str, ast.AnnAssign, st
 
 
 def _find(module: str, name: str) -> tuple[str, ast.stmt | None]:
-    """The statement that makes a name, and its module, through imports; none for a name that it does not have."""
+    """The statement that defines a name, and its module, through imports; none for an unknown name."""
     statement = _statement(module, name)
     if statement is not None:
         return module, statement
@@ -173,7 +173,7 @@ def _find(module: str, name: str) -> tuple[str, ast.stmt | None]:
 
 @cache
 def _statement(module: str, name: str) -> ast.stmt | None:
-    """The statement that makes a name in a module, without its decorators; the rest of the module is not parsed."""
+    """The statement that defines a name in a module, without its decorators; the rest of the module is not parsed."""
     text = _source(module)
     start = re.search(rf"^(?:(?:class |def )?{name}(?=[(:]| =)|(?:\w+, )*{name}(?:, \w+)* = )", text, re.MULTILINE)
     if start is None:
@@ -181,14 +181,14 @@ def _statement(module: str, name: str) -> ast.stmt | None:
     end = re.compile(r"\n(?=[^\s)\]}#])").search(text, start.end())
     try:
         return ast.parse(text[start.start() : end.start() if end else None]).body[0]
-    except SyntaxError:  # a text inside it has a line that is not indented
+    except SyntaxError:  # a string inside it has a line without indentation
         made = [item for item in ast.parse(text).body if getattr(item, "name", "") == name]
         return made[0] if made else None
 
 
 @cache
 def _source(module: str) -> str:
-    """The source of a module, empty where it has none."""
+    """The source of a module; empty if it has none."""
     spec = _spec(module)
     loader = None if spec is None else spec.loader
     try:
@@ -198,7 +198,7 @@ def _source(module: str) -> str:
 
 
 def _spec(module: str) -> ModuleSpec | None:
-    """Where a module is, found without importing its packages."""
+    """The location of a module, found without importing its packages."""
     if module in sys.modules:
         return sys.modules[module].__spec__
     home = _spec(module.rpartition(".")[0]) if "." in module else None

@@ -1,4 +1,4 @@
-"""One tree of exceptions.  Every message is one sentence that says what is wrong and what to do.
+"""One tree of exceptions.  A message describes the problem, its location and the next step.
 
 SurgeonError               exit code 2 at the command line
 ├── ModelFileError         a file that cannot be read, trusted or written
@@ -25,11 +25,9 @@ BEFORE_REMEDY = [re.compile(mark) for mark in (r"(?<=[.?!]) (?=[A-Z])", r"; (?=[
 class SurgeonError(Exception):
     """Base of all errors that surgeon raises on purpose.
 
-    edit: the edit that was refused, if it was one of several.
-    step: the number of the transform that raised it, in a run of several.
-    exit_code: of a command that ends with it.
-    where: the file that it is about, where that is known apart from the message.
-    detail: the raw text of a runtime, or of another library, in full.
+    edit: the rejected edit, if there are several.  step: number of the transform that raised it, if there are
+    several.  exit_code: exit code of a command that ends with it.  where: the file that it concerns, if the message
+    does not name it.  detail: the full text of an error of a runtime or another library.
     """
 
     edit: object = None
@@ -54,7 +52,7 @@ class SurgeonError(Exception):
         return (text[: found.start()], text[found.end() :]) if found else (text, "")
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the message without the frames, which %tb still has."""
+        """The traceback in a notebook: only the message; %tb still shows the frames."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -67,18 +65,18 @@ class GraphError(SurgeonError):
 
 
 class RuleError(SurgeonError):
-    """A rule or pattern is wrong in itself, or a rule name leads nowhere."""
+    """A rule or pattern is invalid, or a rule name is unknown."""
 
 
 class MissingInputError(RuleError):
-    """A node would read None as an input that its op requires."""
+    """A node would read None as a required input."""
 
 
 class OpsetError(RuleError):
-    """An op is not there at the opset in force.
+    """An op does not exist at the opset of the model.
 
     Attributes:
-        needs: the opset of ai.onnx at which it is, None if none is known.
+        needs: the first opset of ai.onnx that has it, None if unknown.
     """
 
     def __init__(self, message: str, needs: int | None = None) -> None:
@@ -87,20 +85,20 @@ class OpsetError(RuleError):
 
 
 class RewriteError(SurgeonError):
-    """A rewrite cannot go on."""
+    """A rewrite cannot continue."""
 
 
 class UsageError(SurgeonError):
-    """Arguments that do not fit together."""
+    """Arguments that contradict each other."""
 
 
 class CheckFailed(SurgeonError):
-    """A rewrite is wrong, or not proved where proof was asked for.
+    """A rewrite is wrong, or a required proof failed.
 
     Attributes:
-        report: the Report of the run, with the sites and the errors measured.
-        result: what `rewrite` would have returned as the model, with the sites at fault rolled back (a path: it was
-            written); None where nothing was made, for the fault could not be pinned to a site.
+        report: the Report of the run, with the sites and the measured errors.
+        result: the model that `rewrite` would have returned, with the wrong sites rolled back (a path: it was written);
+            None without a model, because bisection finds no site to blame.
     """
 
     exit_code = 1
@@ -115,7 +113,7 @@ class ExportError(UsageError):
 
 
 class ExpectationUnmet(SurgeonError):
-    """A rule fired more or less often than was asked for; nothing was written.
+    """A rule fired more or less often than expected; nothing was written.
 
     Attributes:
         report: the Report of the run.
@@ -134,7 +132,7 @@ class ConditionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Stands for a result that is not available."""
+    """Represents a result that is not available."""
 
     reason: str
     """Why, as a clause."""
@@ -144,19 +142,19 @@ def require(condition: object, why: str) -> None:
     """State what a match must satisfy, in the conditions and replacements of a rule.
 
     Args:
-        condition: what must hold.
-        why: what is missing otherwise, as a clause: "x must have three axes".
+        condition: the condition.
+        why: the requirement, as a clause: "x must have three axes".
 
     Raises:
-        ConditionFailed: it does not hold; there is no match, and the report gives the reason.
-        TypeError: `why` is no text, as where the two are given the other way round, which would always hold.
+        ConditionFailed: the condition is false.  The rule does not match, and the report gives the reason.
+        TypeError: `why` is not a string, for example because the two are swapped.
 
     Examples:
         >>> from surgeon import require
         >>> require(3 > 2, "three is more than two")
     """
     if not isinstance(why, str):
-        raise TypeError('require wants a condition, then the sentence: require(x.rank == 2, "x must be a matrix")')
+        raise TypeError('require needs a condition, then a message: require(x.rank == 2, "x must be a matrix")')
     if not condition:
         raise ConditionFailed(why)
 
@@ -166,4 +164,4 @@ def lacks_temporary(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.filename is None and "temporary directory" in str(error)
 
 
-NO_TEMPORARY = "There is no folder for temporary files: set TMPDIR to one that can be written."
+NO_TEMPORARY = "No folder for temporary files. Set TMPDIR to a writable folder."

@@ -1,7 +1,7 @@
-"""The commands that messages print: each of them is built here, so that a test can find and run every one.
+"""The commands that messages print.  All are built here, so that a test can find and run every one.
 
-IN and OUT stand for the model that the message is about and for the file to write.  A message prints a command only if
-the command does what the message says when the user types it as it is, with a value for each word in capitals.
+IN and OUT represent the model of the message and the output file.  A message prints a command only if it does what the
+message says.  The user replaces only the words in capitals.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from shlex import join
 from surgeon.target_registry import target_of
 
 DEFAULT = "ort"
-"""The target of a command that names none."""
+"""The default target of a command."""
 
 
 def command(*words: object) -> str:
@@ -28,9 +28,9 @@ def command(*words: object) -> str:
 
 
 def placed(target: str, ep: str | None) -> tuple[str, ...]:
-    """The options that name where a model is to run, without those that say what a command takes anyway.
+    """The options for the target and the provider of a model, without those that are the default.
 
-    ep: an execution provider, None for the one that a command takes for the target.
+    ep: an execution provider, None for the default of the target.
 
     Examples:
         >>> placed("ort", "cuda"), placed("tensorrt", None), placed("ort", "cpu")

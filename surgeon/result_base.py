@@ -18,18 +18,18 @@ SUFFIXES = (".html", ".htm")
 
 
 class JsonRecord:
-    """A record that names its keys in JSON once, as `json_of` reads them."""
+    """A record that declares its JSON keys once, as `json_of` reads them."""
 
     __slots__ = ()
     JSON: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON can hold it."""
+        """The record as values that JSON supports."""
         return json_of(self, self.JSON)
 
 
 class ResultBase:
-    """A result that shows itself in a notebook."""
+    """A result with an HTML display for notebooks."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class ModelAndReport(tuple[Any, Any]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for a notebook."""
         return str(self[1]._repr_html_())
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class ModelAndReport(tuple[Any, Any]):
 
 
 def _short(model: Any) -> str:
-    """A path as it is, a model in memory by its type, since its text would be too long."""
+    """A path as it is; a model in memory by its type, because its text would be too long."""
     if isinstance(model, list):
         return f"[{', '.join(map(_short, model))}]"
     return repr(model) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"

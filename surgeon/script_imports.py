@@ -1,4 +1,4 @@
-"""Imports of modules beside a file that surgeon runs, as for a script."""
+"""Imports of modules in the folder of a file that surgeon runs, as Python does for a script."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Searches for rules that no pattern can say: `@rule(search=searches.repeated_nodes)`."""
+"""Searches for rules that no pattern can describe: `@rule(search=searches.repeated_nodes)`."""
 
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.searches.constant_conditions import always_true, decided_branches, never_true, one_sided

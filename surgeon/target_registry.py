@@ -1,4 +1,4 @@
-"""The installed targets, and what every package may know of one: its forms, its providers, its own ops.
+"""The installed targets, and the facts of a target that every package may use: its forms, its providers, its own ops.
 
 Built-in targets are modules of `surgeon.targets`; others have the entry point group `surgeon.targets`, and are loaded
 on demand.  Checks of a target belong to higher packages: `surgeon.targets.target.Target` adds them.
@@ -42,7 +42,7 @@ class OpSet(Protocol):
         ...
 
     def learn(self, node: "NodeProto", opset: int, known: dict[str, int | None]) -> None:
-        """Add the inferred dtypes of the outputs to `known`, `TensorProto.DataType` by tensor."""
+        """Add the inferred dtypes of the outputs to `known`, as `TensorProto.DataType` by tensor."""
         ...
 
 
@@ -51,7 +51,7 @@ class RuntimeMissing(SurgeonError):
 
 
 class TargetRuntime(Protocol):
-    """What runs replacements in proofs for a target: a value that can go to another process."""
+    """The runtime of replacements in proofs for a target, as a picklable value."""
 
     @property
     def title(self) -> str:
@@ -60,7 +60,7 @@ class TargetRuntime(Protocol):
 
     @property
     def precision(self) -> str:
-        """The dtype in which it computes floats of more digits; empty where it computes each in its dtype."""
+        """The dtype that it computes wider floats in; empty if it computes each float in its own dtype."""
         ...
 
     def open(self, model: "ModelProto") -> Any:
@@ -70,7 +70,7 @@ class TargetRuntime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What runs the nodes of a model: an execution provider of ONNX Runtime, or another runtime.
+    """An execution provider of ONNX Runtime, or another runtime.
 
     Examples:
         >>> from surgeon import Provider
@@ -98,10 +98,10 @@ class Provider:
 
     @classmethod
     def listing(cls, name: str, title: str, ops: Mapping[str, Collection[str]]) -> Self:
-        """One that runs these ops at any opset: the floating-point types of each by its name with its domain.
+        """A provider that runs these ops at any opset: by name with its domain, the floating-point types of each.
 
-        {"ai.onnx::Relu": ("float", "float16"), "ai.onnx::Gather": ()}: no types are all types.  Raises UsageError for a
-        type of another name.
+        {"ai.onnx::Relu": ("float", "float16"), "ai.onnx::Gather": ()}: an empty tuple means all types.  Raises
+        UsageError for an unknown type.
         """
         for op, kinds in ops.items():
             strange = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if not _FLOAT.fullmatch(kind)]
@@ -148,8 +148,8 @@ class BaseTarget:
     reads: "Callable[[NodeProto], bool] | None" = None
     """Whether it supports the op of a node; None: its kernels decide."""
     proof_runtime: "Callable[[str | None, Sequence[Path | str], float], TargetRuntime | None] | None" = None
-    """Finds what runs replacements in proofs, from `--ep`, custom ops and seconds for a run; it returns None for ONNX
-    Runtime's CPU provider, and raises RuntimeMissing with the reason where its runtime is not here.  None: none."""
+    """Finds the runtime of replacements in proofs, from `--ep`, custom ops and the time limit of a run.  Returns None
+    for ONNX Runtime's CPU provider, and raises RuntimeMissing if the runtime is not available.  None: no runtime."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for kinds of forms or providers that are not tuples."""
@@ -195,7 +195,7 @@ def targets() -> Iterator[BaseTarget]:
 
 
 def takers(kind: str) -> Iterator[BaseTarget]:
-    """The targets that take a kind of form."""
+    """The targets that support a kind of form."""
     return (target for target in targets() if kind in target.writes)
 
 

@@ -1,4 +1,4 @@
-"""A harness for the tests of rules: where they fire, where they do not and why; see `Case`."""
+"""A harness for tests of rules, with cases that fire and cases that do not.  See `Case`."""
 
 from surgeon.authoring.testing import Case, check_fires, check_spares, parse
 

@@ -1,4 +1,4 @@
-"""Text for messages: counts, shortened lists, close matches of a name, durations, and numbers beside a limit."""
+"""Text for messages: counts, shortened lists, close matches of a name, durations, and numbers with their limits."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ def join_first(names: Sequence[str], most: int, count: int | None = None) -> str
 
 
 def close_matches(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
-    """The names most similar to one: those that differ only in case or dashes, else the closest in spelling, else those
-    that contain it.
+    """The names most similar to one: those that differ only in case or dashes, else those with the closest spelling,
+    else those that contain it.
 
     cutoff: minimum similarity, up to 1.  `*` and `?` in the name are ignored, since it may be a pattern.
     """
@@ -87,7 +87,7 @@ def of_the_limit(part: float) -> str:
 def format_beside_limit(found: float, allowed: float, digits: tuple[int, int] = (3, 3)) -> tuple[str, str]:
     """A number and its limit, with as many digits as needed to show which is larger.
 
-    0.000643 beside an allowed 0.00064 would look like a failure even if both are 0.000643 up to the seventh digit.
+    0.000643 with a limit of 0.00064 would look like a failure even if both are 0.000643 up to the seventh digit.
     """
     for more in range(_MAX_DIGITS):
         texts = tuple(f"{number:.{count + more}g}" for number, count in zip((found, allowed), digits, strict=True))

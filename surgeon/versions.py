@@ -37,7 +37,7 @@ def version(*distributions: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of surgeon and of what its results depend on, Python included."""
+    """The versions of surgeon, of Python, and of the packages that its results depend on."""
     found = {"surgeon": own_version(), **{name: version(name) for name in ("onnx", "numpy")}}
     return {"python": platform.python_version(), **found, "onnxruntime": version(*RUNTIMES)}
 

@@ -98,7 +98,7 @@ def test_near_misses_are_searched_for_named_rules_only() -> None:
     assert "deform_conv" not in {miss.rule for miss in report.misses}
     report = dry(MODEL, "ort,deform_conv")
     (miss,) = [miss for miss in report.misses if miss.rule == "deform_conv"]
-    assert miss.reason == "there is no *::deform_conv2d in the model"
+    assert miss.reason == "the model has no *::deform_conv2d"
 
 
 def test_verbose_at_the_command_line() -> None:
@@ -154,9 +154,9 @@ def test_a_named_rule_that_did_nothing_has_its_line() -> None:
     """The best reason there is; quiet zero is a defect."""
     text = "(float[n] x) => (float[n] y) { y = Relu(x) }"
     (line,) = missed(dry(parse(text), placed))
-    assert line.startswith("  placed: there is no *::placed in the model (")
+    assert line.startswith("  placed: the model has no *::placed (")
     (line,) = missed(dry(parse(text), "deform_conv"))
-    assert line == "  deform_conv: there is no *::deform_conv2d in the model (deform_conv.py:20)"
+    assert line == "  deform_conv: the model has no *::deform_conv2d (deform_conv.py:20)"
     report = dry(parse(text), "deform_conv")
     report.misses = []
     assert missed(report) == ["  deform_conv: nothing in the model comes near"]
@@ -216,4 +216,4 @@ def test_a_rule_for_another_execution_provider_is_not_missed(ep: str) -> None:
     assert bool(report.misses) == (ep == "cpu")
     if ep == "cpu":
         (miss,) = surgeon.explain(model, elsewhere)
-        assert miss.reason == "it is for the execution provider cuda alone"
+        assert miss.reason == "the rule supports only the execution provider cuda"

@@ -133,14 +133,14 @@ def test_values_spread_over_a_range():
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("x", "is not of the form NAME: WORDS"),
-        (": 0..1", "is not of the form NAME: WORDS"),
+        ("x", "Write NAME: WORDS"),
+        (": 0..1", "Write NAME: WORDS"),
         ("x: sort", "did you mean 'sorted'?"),
-        ("x: ", "write no padding, left-padded, right-padded, sorted, finite, nonzero, or a range as 0..1"),
-        ("x: 31999..0", "'31999..0' begins above its end: write 0..31999"),
-        ("x: 0..", "'0..' is not a range: write two numbers, as 0..1 or 0..inf"),
+        ("x: ", "write no padding, left-padded, right-padded, sorted, finite, nonzero, or a range such as 0..1"),
+        ("x: 31999..0", "'31999..0' has its bounds in the wrong order: write 0..31999"),
+        ("x: 0..", "'0..' is not a range: write two numbers, such as 0..1 or 0..inf"),
         ("x: nan..1", "is not a range"),
-        ("x: 0..1, 0..2", "0..1 and 0..2 are two ranges: write one"),
+        ("x: 0..1, 0..2", "0..1 and 0..2 are two ranges: give only one"),
         ("x: left-padded, right-padded", "left-padded and right-padded contradict each other"),
         ("x: 0..0, nonzero", "contradicts itself"),
     ],
@@ -165,10 +165,10 @@ MODEL = """(float[n, 4] x, int64[n, s] ids, string[n] t) => (float[n, 4] y, int6
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("idx: 0..9", "'idx', which is not an input; did you mean 'ids'?"),
-        ("ids: finite", "int64 has no infinity and no NaN: leave out 'finite'"),
-        ("ids: 0.2..0.8", "int64 has no number in 0.2..0.8"),
-        ("t: 0..9", "it holds strings"),
+        ("idx: 0..9", "No input named 'idx' for an assumption; did you mean 'ids'?"),
+        ("ids: finite", "int64 has neither infinity nor NaN: remove 'finite'"),
+        ("ids: 0.2..0.8", "no int64 satisfies 0.2..0.8"),
+        ("t: 0..9", "it contains strings"),
     ],
 )
 def test_assumptions_that_do_not_fit_the_model_are_refused(text, part):
@@ -324,7 +324,7 @@ def test_unknown_inputs_are_refused_before_anything_runs(tmp_path):
     onnx.save(parse(MODEL), model)
     shown = run("rewrite", model, tmp_path / "out.onnx", "--rules", "gelu", "--assume", "y: 0..1")
     assert shown.exit_code == 2
-    assert "There is an assumption on 'y', which is not an input; there are x, ids, t." in shown.output
+    assert "No input named 'y' for an assumption; there are x, ids, t." in shown.output
     assert not (tmp_path / "out.onnx").exists()
 
 

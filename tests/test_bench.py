@@ -376,7 +376,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
         ((path, unknown), "ONNX Runtime cannot load"),
         ((path, refused), "does not run on these inputs"),
-        ((path, path, "--dim", "m=2"), "No input has a free dimension 'm'"),
+        ((path, path, "--dim", "m=2"), "No input has a dynamic dim 'm'"),
         ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
         ((path, path, "--threads", "-1"), "Invalid number of threads: -1"),
         ((path, path, "--rounds", "0"), "The number of rounds must be at least 1, but is 0"),

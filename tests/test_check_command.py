@@ -192,7 +192,7 @@ def test_a_real_export_has_nothing_to_mend():
         (["nowhere.onnx"], "does not exist"),
         (["{model}", "--ep", "nonsense"], "no execution provider 'nonsense'"),
         (["{model}", "--custom-ops", "nowhere.so"], "no custom-op library 'nowhere.so'"),
-        (["{model}", "--target", "onnx", "--ep", "cpu"], "leave ep out"),
+        (["{model}", "--target", "onnx", "--ep", "cpu"], "Omit ep"),
         (["{text}"], "is a text file, not an ONNX model"),
     ],
 )

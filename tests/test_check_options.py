@@ -20,7 +20,7 @@ from tests.test_model_check import body
         ({"atol": math.nan}, "atol must be a finite number of at least 0, but is nan."),
         ({"rtol": math.inf}, "rtol must be a finite number of at least 0, but is inf."),
         ({"seed": -1}, "Invalid seed -1. Give an integer of at least 0."),
-        ({"dims": {"b": -2}}, "The dimension 'b' is given the size -2: give a whole number of at least 0."),
+        ({"dims": {"b": -2}}, "The dim 'b' has the size -2. Give an integer of at least 0."),
         ({"custom_ops": ["none.so"]}, "Custom-op library not found: none.so"),
         (
             {"custom_ops": ["none.py"]},

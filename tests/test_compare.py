@@ -254,7 +254,7 @@ def test_bad_input_leaves_with_2(files: tuple[Path, Path, Path], tmp_path: Path)
     assert "none.onnx" in one_sentence(run(a, tmp_path / "none.onnx"), 2)
     assert "none.onnx" in one_sentence(run(tmp_path / "none.onnx", a), 2)
     assert one_sentence(run(a, b, "--dim", "seq=3"), 2) == (
-        "Error: No input has a free dimension 'seq': choose among 'batch'."
+        "Error: No input has a dynamic dim 'seq'; there are 'batch'."
     )
     assert run(a, b, "--dim", "seq").exit_code == 2
     np.savez(tmp_path / "in.npz", z=np.ones(2))
@@ -278,7 +278,7 @@ def test_layers_are_printed(tmp_path: Path) -> None:
     wrong = save(tmp_path / "w.onnx", body("a = Abs(x) s = Neg(a) y = Add(s, x)"))
     shown = run(right, wrong, "--compare-layers", "-v")
     assert shown.exit_code == 1
-    assert "layers   the first tensor to leave tolerance is 'a' (3 compared)" in shown.stdout
+    assert "layers   the first tensor outside the tolerance is 'a' (3 compared)" in shown.stdout
     table = shown.stdout[shown.stdout.index("worst layers") :].splitlines()
     assert [line.split()[0] for line in table[1:4]] == ["a", "s", "y"]
     shown = run(right, right, "--compare-layers")

@@ -256,7 +256,7 @@ def test_the_parts_that_a_pattern_leaves_out_count_too(sizes, fires):
     )
     _, report = surgeon.rewrite(model, second, check="none")
     assert bool(report.sites) is fires
-    assert fires or report.misses[0].reason == "a Split makes no 3 equal parts"
+    assert fires or report.misses[0].reason == "a Split must have 3 equal parts"
 
 
 @rule(patterns=[lambda g, x: g.mul(*pair_of_parts(g, x))], target="any")
@@ -281,8 +281,8 @@ PARTS = {
 GAP = PARTS["Slices"].replace("b = Slice(x, m", "k = Constant<value_ints = [5]>()  b = Slice(x, k")
 OTHER_PARTS = {
     "the second part first": (PARTS["Split"].replace("a, b", "b, a"), "output"),
-    "a gap": (GAP, "one behind the other"),
-    "the end left out": (PARTS["Slices"].replace("[6]", "[5]"), "not all of what is cut"),
+    "a gap": (GAP, "at the end of the one before it"),
+    "the end left out": (PARTS["Slices"].replace("[6]", "[5]"), "must cover the whole tensor"),
     "begun later": (PARTS["Slices"].replace("[0]", "[1]"), "wanted the constant 0"),
 }
 

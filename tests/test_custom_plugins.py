@@ -151,26 +151,29 @@ def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[A]\nversion = 1\n", "says version of 'A' as 1; write it in texts, as version = \"1\""),
-        ("[A]\ninputs = 'x'\n", "says inputs of 'A' as 'x'; write it in texts, as inputs = { x = \"float32\" }"),
+        ("[A]\nversion = 1\n", "Invalid version of [A]: 1. Write strings, as in version = \"1\""),
+        (
+            "[A]\ninputs = 'x'\n",
+            "Invalid inputs of [A]: 'x'. Write strings, as in inputs = { x = \"float32\" }",
+        ),
         ("[A]\nkind = 'x'\n", "[A] has no key 'kind'; there are version, namespace, inputs and 3 more."),
         ("[A]\ninput = { x = 'any' }\n", "[A] has no key 'input'; did you mean 'inputs'?"),
         ("[A]\nVersion = '1'\n", "[A] has no key 'Version'; did you mean 'version'?"),
         ("[A]\nname-space = 'n'\n", "[A] has no key 'name-space'; did you mean 'namespace'?"),
-        ("[A]\nfields = { a = 'number' }\n", "'number' is no kind of field"),
+        ("[A]\nfields = { a = 'number' }\n", "'number' is not a kind of field"),
         ("[A]\ninputs = { a = 'float33' }\n", "The plugin 'A' cannot be declared: 'float33'"),
-        ("[A]\nshapes = { x = 'n' }\n", "it has no input or output 'x' whose shape could be told"),
-        ("[A]\ninputs = { x = 'any' }\nshapes = { x = 'n; c' }\n", "are no sizes; write them with spaces between"),
+        ("[A]\nshapes = { x = 'n' }\n", "shapes contains 'x', which is neither an input nor an output"),
+        ("[A]\ninputs = { x = 'any' }\nshapes = { x = 'n; c' }\n", "are not sizes; separate sizes by spaces"),
         (
             "[A]\ninputs = { x = 'any' }\noutputs = { y = 'x' }\nshapes = { x = 'n', y = 'n 2*m' }\n",
-            "the size 'm' of 'y' is that of no input and of no field",
+            "the size 'm' of 'y' is neither of an input nor a field",
         ),
         *(
-            (f"[A]\ninputs = {{x = 'any'}}\noutputs = {{y = 'x'}}\nshapes = {{x = 'n', y = '{size}'}}\n", "no sizes")
+            (f"[A]\ninputs = {{x = 'any'}}\noutputs = {{y = 'x'}}\nshapes = {{x = 'n', y = '{size}'}}\n", "not sizes")
             for size in ("2**", "(n", "n/0", "n%0", "1.5*n", "2**9999", "n,1", "n<2")
         ),
-        ("[A\n", "cannot be read"),
-        ("A = 3\n", "'A' is not a table; begin it with [PLUGIN]"),
+        ("[A\n", "Cannot read the plugin declarations"),
+        ("A = 3\n", "'A' is not in a table. Start each plugin with [PLUGIN]"),
     ],
 )
 def test_a_bad_table_is_one_sentence(tmp_path, text, words):
@@ -205,7 +208,7 @@ def test_a_plugin_that_is_named_wrongly_is_one_sentence(files, arguments, words)
 
 
 def test_a_library_of_plugins_that_is_not_there_is_one_sentence():
-    with pytest.raises(UsageError, match="There is no library of plugins 'gone.so'"):
+    with pytest.raises(UsageError, match="Plugin library not found: gone.so"):
         surgeon.check(placeholder(), "tensorrt", custom_ops=["gone.so"])
 
 
@@ -286,7 +289,7 @@ def test_the_rule_writes_what_the_placeholder_has():
 
 
 def test_what_is_no_name_is_reported():
-    with pytest.raises(surgeon.UsageError, match="A plugin has the name that a node calls it, as a string, not 5"):
+    with pytest.raises(surgeon.UsageError, match="must be a non-empty string, the op type of its nodes, not 5"):
         surgeon.declare_plugin(5)
 
 
@@ -335,4 +338,4 @@ def test_an_integer_beyond_32_bits_is_reported():
             f"{{ y = trt.plugins.Long<{fields}>(x) }}"
         )
         reasons = [one.reason for one in surgeon.check(model, "tensorrt", load=False)]
-        assert any(f"is {number}, and TensorRT hands plugins integers of 32 bits" in reason for reason in reasons)
+        assert any(f"is {number}, but TensorRT passes 32-bit integers to plugins" in reason for reason in reasons)

@@ -24,7 +24,7 @@ SIDES = {
     "z = Round(x)": ([1.0, -1.5, NAN], None, ["an integer", "a half"], 1),
     "z = QuantizeLinear(x, y)": ([1.0, 0.3], 0.5, ["an integer", "another fraction"], 1),
     "z = Cast<to = 7>(x)": ([1.0, -2.0, np.inf], None, ["an integer"], 1),
-    "z = Cast<to = 9>(x)": ([0.0, 2.0], None, ["zero", "another number than zero"], 1),
+    "z = Cast<to = 9>(x)": ([0.0, 2.0], None, ["zero", "a nonzero number"], 1),
     "z = Cast<to = 10>(x)": ([0.5], None, [], 0),
     "z = Relu(x)": ([-1.0, 0.0], None, ["a negative number", "zero"], 1),
     "z = Gather(x, i)": (None, None, ["index 0", "a larger index"], 1),

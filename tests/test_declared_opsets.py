@@ -42,14 +42,14 @@ def test_the_declaration_becomes_that_of_the_nodes(case: str, more: int, tmp_pat
     done = surgeon.upgrade(tmp_path / "in.onnx", right + more, tmp_path / "out.onnx")
     made = onnx.load(tmp_path / "out.onnx")
     assert (done.opset, declared(made)) == ((opset, right + more), right + more)
-    assert done.declared.startswith(f"the model declares opset {opset}, of which ")
+    assert done.declared.startswith(f"the model declares opset {opset}, which ")
     assert list(made.graph.node) == list(model(opset, body).graph.node)
     onnx.checker.check_model(made)
     edited, report = surgeon.edit(model(opset, body), [RaiseOpset(right + more)])
     assert declared(edited) == right + more
     assert done.declared in report.edits[0].said
     if case != "an input that was an attribute":  # ReduceSum stays as it is up to opset 12
-        with pytest.raises(GraphError, match=f"no opset up to {right - 1} fits all nodes"):
+        with pytest.raises(GraphError, match=f"No opset up to {right - 1} fits all nodes"):
             surgeon.upgrade(tmp_path / "in.onnx", right - 1, tmp_path / "out.onnx")
 
 
@@ -62,8 +62,8 @@ def test_a_declaration_that_fits_stays(tmp_path) -> None:
 def test_nodes_of_two_opsets_are_refused(tmp_path) -> None:
     """One that newer opsets have not any more, and one that means something else in each of the two opsets."""
     onnx.save(model(7, "u = Upsample<scales = [1.0, 1.0, 2.0]>(x) y = Gelu(u)"), tmp_path / "in.onnx")
-    with pytest.raises(GraphError, match="opset 20 fits all nodes, but Upsample at .* means something else there"):
+    with pytest.raises(GraphError, match="Opset 20 fits all nodes, but Upsample at .* means something else there"):
         surgeon.upgrade(tmp_path / "in.onnx", 23, tmp_path / "out.onnx")
     onnx.save(model(12, "s = Softmax<axis = 1>(x) y = Gelu(s)"), tmp_path / "in.onnx")
-    with pytest.raises(GraphError, match="opset 20 fits all nodes, but Softmax at .* means something else there"):
+    with pytest.raises(GraphError, match="Opset 20 fits all nodes, but Softmax at .* means something else there"):
         surgeon.upgrade(tmp_path / "in.onnx", 20, tmp_path / "out.onnx")

@@ -133,7 +133,7 @@ def test_learning_needs_no_home_and_no_working_folder(tmp_path: Path) -> None:
     done = process("-m", "surgeon", *learn, cwd=NOWHERE, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line == "Error: There is no folder for temporary files: set TMPDIR to one that can be written."
+    assert line == "Error: No folder for temporary files. Set TMPDIR to a writable folder."
 
 
 def test_relative_paths_count_from_the_working_folder(tmp_path: Path) -> None:
@@ -215,4 +215,4 @@ def test_an_exporter_that_lacks_a_folder_for_temporary_files() -> None:
     outer = RuntimeError("export failed")
     outer.__cause__ = inner
     reported = export_error(outer, "torchscript", "ReLU6")
-    assert str(reported) == "There is no folder for temporary files: set TMPDIR to one that can be written."
+    assert str(reported) == "No folder for temporary files. Set TMPDIR to a writable folder."

@@ -89,4 +89,4 @@ def test_what_rests_on_a_site_that_is_not_proved_is_not_either():
     report = proofs(body, second_for_first("RandomNormalLike"), "duplicate_nodes")
     drawn, after = report.sites
     assert (drawn.outcome, after.outcome) == ("unproved", "unproved")
-    assert "rests on equal tensors" in after.proof.reason
+    assert "assumes equal tensors" in after.proof.reason

@@ -156,10 +156,10 @@ gelu does not fire; nearest misses:
         f"""
 softmax does not fire; nearest misses:
   at y: wanted axis = -1, found 0 at 's' ({line(softmax, "Softmax")}); 1 of 2 nodes matched
-    change the rule: take axis as the model has it
+    change the rule: capture axis from the node
       {own(softmax, 0, "def softmax(g: Graph, x: Tensor, axis: int) -> Tensor:")}
       {own(softmax, 1, "    return g.relu(g.softmax(x, axis=axis))")}
-    or: write 0 for -1
+    or: write 0 instead of -1
       {own(softmax, 1, "    return g.relu(g.softmax(x, axis=0))")}
     or change the model: set axis of s to -1
 """,
@@ -249,7 +249,7 @@ gelu does not fire; nearest misses:
 biased does not fire; nearest misses:
   at y: wanted input 2 ('B') of LayerNormalization, found none at 'l' ({line(biased, "LayerNormalization")}); \
 1 of 2 nodes matched
-    change the rule: let bias be left out
+    change the rule: make bias optional
       {own(biased, 0, "def biased(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:")}
 """,
         mismatch(
@@ -428,7 +428,7 @@ def test_what_breaks_a_schema_for_its_dtype_says_dtype() -> None:
     model = graph("t = Tanh(x) y = Relu(t)", "(int32[n] x) => (int32[n] y)")
     miss = explain(model, int_gelu)[0]
     assert miss.kind == "dtype"
-    assert miss.reason.startswith("what would be written breaks its schema: The input 'X' of Gelu is tensor(int32)")
+    assert miss.reason.startswith("the replacement violates a schema: The input 'X' of Gelu is tensor(int32)")
 
 
 def test_an_input_too_many_is_named() -> None:
@@ -459,16 +459,16 @@ def test_an_op_that_the_model_lacks() -> None:
     found = explanations(graph("y = Relu(x)"), [gelu, quick_gelu])
     assert printed(found).splitlines() == [
         "gelu does not fire:",
-        f"  there is no Erf in the model ({AT_EXACT})",
+        f"  the model has no Erf ({AT_EXACT})",
         "quick_gelu does not fire:",
-        f"  there is no Sigmoid in the model ({AT_QUICK})",
+        f"  the model has no Sigmoid ({AT_QUICK})",
     ]
     assert [item.misses[0].kind for item in found] == ["absent", "absent"]
 
 
 def test_an_op_by_a_wildcard_that_the_model_lacks() -> None:
     (miss,) = explain(graph("y = Relu(x)"), "deform_conv")
-    assert (miss.kind, miss.reason) == ("absent", "there is no *::deform_conv2d in the model")
+    assert (miss.kind, miss.reason) == ("absent", "the model has no *::deform_conv2d")
 
 
 def test_a_target_for_which_there_is_no_form() -> None:
@@ -482,7 +482,7 @@ def test_an_op_that_the_model_has_inside_another() -> None:
     rules = [make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")]
     (miss,) = explain(model, rules)
     assert miss.reason == (
-        "there is no MatMul in the model; it has 1 Gemm, and --rules gemm --target decomposed writes it out"
+        "the model has no MatMul; it has 1 Gemm, which --rules gemm --target decomposed decomposes"
     )
 
 
@@ -495,9 +495,9 @@ def test_an_op_that_another_rule_took() -> None:
     made = make(lambda g, x, w: g.relu(g.matmul(x, w)), lambda g, x, w: g.sin(x), name="made")
     _, report = rewrite(model, [gemm, made], check="none")
     assert [miss.reason for miss in report.misses if miss.rule == "made"] == [
-        "there is no MatMul in the model any more: gemm made Gemm of 1"
+        "the model has no MatMul any more: gemm replaced 1 by Gemm"
     ]
-    assert rewrite(model, made, check="none")[1].misses[0].reason == "there is no Relu in the model"
+    assert rewrite(model, made, check="none")[1].misses[0].reason == "the model has no Relu"
 
 
 def test_what_is_printed_is_what_the_command_line_prints(tmp_path):

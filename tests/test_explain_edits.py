@@ -36,101 +36,101 @@ def model(body: str, head: str = "", constants: str = "") -> onnx.ModelProto:
     return graph(body, *([head] if head else []), header=HEADER, constants=constants)
 
 
-SQUARE = "write the word square, x²: Pow by 2, or x times itself"
-OTHERS = "let others use it too"
+SQUARE = "use g.square: x²: Pow by 2, or x times itself"
+OTHERS = "allow other consumers of it"
 EDITS = {
     "another attribute of a placeholder": Edited(
         'g.relu(g.op("acme::blend", x, radius=5))',
         model("b = acme.blend<radius = 7>(x) y = Relu(b)"),
-        ("take radius as the model has it", "write 7 for 5"),
+        ("capture radius from the node", "write 7 instead of 5"),
     ),
     "an attribute that no name mentions": Edited(
         'g.relu(g.op("acme::blend", x))',
         model('b = acme.blend<mode = "fast">(x) y = Relu(b)'),
-        ("take mode as the model has it", "take all further attributes"),
+        ("capture mode from the node", "capture all other attributes"),
     ),
     "two of them": Edited(
         'g.relu(g.op("acme::blend", x))',
         model("b = acme.blend<radius = 7, beta = 0.5>(x) y = Relu(b)"),
-        ("take radius and beta as the model has it", "take all further attributes"),
+        ("capture radius and beta from the node", "capture all other attributes"),
     ),
     "a Cast to another dtype": Edited(
         "g.relu(g.cast(g.tanh(x), to=16))",
         model("t = Tanh(x) c = Cast<to = 10>(t) y = Relu(c)", HALF),
-        ("take to as the model has it", "write 10 for 16"),
+        ("capture to from the node", "write 10 instead of 16"),
     ),
     "a Cast without a dtype": Edited(
         "g.relu(g.optional(g.cast(g.tanh(x))))",
         model("t = Tanh(x) c = Cast<to = 10>(t) y = Relu(c)", HALF),
-        ("take to as the model has it", "take all further attributes"),
+        ("capture to from the node", "capture all other attributes"),
     ),
     "a name that the pattern uses itself": Edited(
         "g.relu(g.softmax(axis, axis=0))",
         model("s = Softmax<axis = 1>(x) y = Relu(s)"),
-        ("take axis as the model has it", "write 1 for 0"),
+        ("capture axis from the node", "write 1 instead of 0"),
         signature="g: Graph, axis: Tensor",
     ),
     "a constant": Edited(
         "g.relu(g.mul(x, 0.4))",
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
-        ("write 0.5 for 0.4", "take the number as alpha, for 0.4"),
+        ("write 0.5 instead of 0.4", "capture the number as alpha instead of 0.4"),
     ),
     "a factor that the model has not": Edited(
         "g.mul(x, 0.5, g.add(g.tanh(x), 1.0))",
         model("t = Tanh(x) a = Add(t, one) y = Mul(x, a)", constants="float one = {1}"),
-        ("leave out 0.5",),
+        ("remove 0.5",),
     ),
     "a number that is not added": Edited(
         "g.add(g.mul(g.tanh(x), g.sigmoid(x)), 1, g.relu(x))",
         model("t = Tanh(x) s = Sigmoid(x) m = Mul(t, s) r = Relu(x) y = Add(m, r)"),
-        ("leave out 1",),
+        ("remove 1",),
     ),
     "a factor that the pattern has not": Edited(
         "g.mul(x, g.tanh(x))",
         model("t = Tanh(x) h = Mul(x, c) y = Mul(h, t)", constants="float c = {0.5}"),
-        ("multiply by 0.5 too", "multiply by a number too, as alpha"),
+        ("also multiply by 0.5", "also multiply by a number, captured as alpha"),
     ),
     "a number that is multiplied with on the way": Edited(
         "g.relu(g.tanh(x))",
         model("t = Tanh(x) m = Mul(t, c) y = Relu(m)", constants="float c = {0.5}"),
-        ("multiply by a number there, as alpha", "multiply by a tensor there, as y"),
+        ("multiply by a number there, captured as alpha", "multiply by a tensor there, captured as y"),
     ),
     "a tensor that is added on the way": Edited(
         "g.relu(g.tanh(m.x))",
         model("t = Tanh(x) s = Sigmoid(x) a = Add(s, t) y = Relu(a)"),
-        ("add a tensor there, as m.y",),
+        ("add a tensor there, captured as m.y",),
         signature="g: Graph, m: Taken",
         before="class Taken(Captures):\n    x: Tensor\n",
     ),
     "an attribute, and captures in a record": Edited(
         'g.relu(g.op("acme::blend", m.x, radius=5))',
         model("b = acme.blend<radius = 7>(x) y = Relu(b)"),
-        ("take radius as the model has it", "write 7 for 5"),
+        ("capture radius from the node", "write 7 instead of 5"),
         signature="g: Graph, m: Taken",
         before="class Taken(Captures):\n    x: Tensor\n    y: Tensor | None = None\n",
     ),
     "a constant, and captures in a record": Edited(
         "g.relu(g.mul(m.x, 0.4))",
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
-        ("write 0.5 for 0.4", "take the number as m.alpha, for 0.4"),
+        ("write 0.5 instead of 0.4", "capture the number as m.alpha instead of 0.4"),
         signature="g: Graph, m: Taken",
         before="class Taken(Captures):\n    x: Tensor\n",
     ),
     "a constant that is computed": Edited(
         "g.relu(g.div(x, sqrt(3)))",
         model("m = Div(x, c) y = Relu(m)", constants="float c = {1.5}"),
-        ("write 1.5 for sqrt(3)", "take the number as alpha, for sqrt(3)"),
+        ("write 1.5 instead of sqrt(3)", "capture the number as alpha instead of sqrt(3)"),
     ),
     "a constant in a function of its own": Edited(
         "g.relu(scaled(g, x))",
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),
-        ("write 0.5 for 0.4",),
+        ("write 0.5 instead of 0.4",),
         before="def scaled(g, x):\n    return g.mul(x, 0.4)\n",
     ),
     "a tensor for a number": Edited(
         "g.relu(g.mul(x, 0.4))",
         model("m = Mul(x, w) y = Relu(m)", "(float[n, 4] x, float[4] w) => (float[n, 4] y)"),
-        ("take any tensor as y, for 0.4",),
+        ("capture any tensor as y instead of 0.4",),
     ),
     "r · r for a power": Edited(
         "g.mul(g.tanh(x), g.pow(x, 2))", model("t = Tanh(x) s = Mul(x, x) y = Mul(t, s)"), (SQUARE,)
@@ -145,25 +145,25 @@ EDITS = {
         "g.mul(g.tanh(x), g.reciprocal(g.sqrt(x)))",
         model("t = Tanh(x) r = Pow(x, p) y = Mul(t, r)", constants="float p = {-0.5}"),
         (
-            "write the word over_root, x/√v: divided by a square root, or multiplied by its reciprocal",
-            "write the word rsqrt, 1/√x: the reciprocal of a square root, or Pow by −½",
+            "use g.over_root: x/√v: divided by a square root, or multiplied by its reciprocal",
+            "use g.rsqrt: 1/√x: the reciprocal of a square root, or Pow by −½",
         ),
     ),
     "Clip for Relu": Edited(
         "g.neg(g.relu(g.tanh(x)))",
         model("t = Tanh(x) r = Clip(t, zero) y = Neg(r)", constants="float zero = {0}"),
-        ("write the word relu_of, max(x, 0): Relu, Max, or Clip without an upper bound",),
+        ("use g.relu_of: max(x, 0): Relu, Max, or Clip without an upper bound",),
     ),
     "a Cast on the way": Edited(
         "g.relu(g.tanh(x))",
         model("t = Tanh(x) c = Cast<to = 10>(t) y = Relu(c)", HALF),
-        ("let a Cast to float16 stand there",),
+        ("allow a Cast to float16 there",),
     ),
     "a Cast in a product": Edited(
         "g.relu(g.mul(g.tanh(x), g.exp(z)))",
         model("t = Tanh(x) c = Cast<to = 10>(t) e = Exp(z) m = Mul(c, e) y = Relu(m)",
               "(float[n, 4] x, float16[n, 4] z) => (float16[n, 4] y)"),
-        ("let a Cast to float16 stand there",),
+        ("allow a Cast to float16 there",),
         signature="g: Graph, x: Tensor, z: Tensor",
     ),
     "a tensor that others read": Edited(
@@ -175,23 +175,23 @@ EDITS = {
         (OTHERS,),
     ),
     "an op of another domain": Edited(
-        "g.relu(g.tanh(x))", model("t = other.Tanh(x) y = Relu(t)"), ("look for other::Tanh",)
+        "g.relu(g.tanh(x))", model("t = other.Tanh(x) y = Relu(t)"), ("match other::Tanh instead",)
     ),
     "a placeholder of another domain": Edited(
         'g.relu(g.op("acme::blend", x, k=1))',
         model("t = other.blend<k = 1>(x) y = Relu(t)"),
-        ("look for other::blend",),
+        ("match other::blend instead",),
     ),
     "an input that is left out": Edited(
         "g.relu(g.layer_normalization(x, scale, bias))",
         model("l = LayerNormalization(x, s) y = Relu(l)", constants="float[4] s = {1, 1, 1, 1}"),
-        ("let bias be left out",),
+        ("make bias optional",),
         signature="g: Graph, x: Tensor, scale: Tensor, bias: Tensor",
     ),
     "an input too many": Edited(
         "g.relu(g.layer_normalization(x, scale))",
         model("l = LayerNormalization(x, s, s) y = Relu(l)", constants="float[4] s = {1, 1, 1, 1}"),
-        ("take b too",),
+        ("also capture b",),
         signature="g: Graph, x: Tensor, scale: Tensor",
     ),
     "a tensor that is not fixed": Edited(
@@ -266,10 +266,10 @@ def test_they_are_printed_as_lines_to_paste(tmp_path: Path) -> None:
     _, path, file = missed(tmp_path, "another attribute of a placeholder")
     printed = runner().invoke(command, [str(file), "--rules", str(path)]).output.splitlines()
     assert printed[2:] == [
-        "           change the rule: take radius as the model has it",
+        "           change the rule: capture radius from the node",
         "             mine.py:7: def pattern(g: Graph, x: Tensor, radius: int) -> Tensor:",
         '             mine.py:9:     return g.relu(g.op("acme::blend", x, radius=radius))',
-        "           or: write 7 for 5",
+        "           or: write 7 instead of 5",
         '             mine.py:9:     return g.relu(g.op("acme::blend", x, radius=7))',
         "           or change the model: set radius of b to 5",
     ]
@@ -284,7 +284,7 @@ def test_they_are_data(tmp_path: Path) -> None:
         "old": "    return g.relu(g.mul(x, 0.4))",
         "new": "    return g.relu(g.mul(x, 0.5))",
     }
-    assert data["rules"][0]["misses"][0]["edits"][0] == {"what": "write 0.5 for 0.4", "lines": [line]}
+    assert data["rules"][0]["misses"][0]["edits"][0] == {"what": "write 0.5 instead of 0.4", "lines": [line]}
     assert json.loads(json.dumps(miss.to_dict()))["edits"] == data["rules"][0]["misses"][0]["edits"]
 
 

@@ -50,7 +50,7 @@ def test_the_edit_lets_the_node_be_left_out(name, tmp_path):
     path.write_text(text, encoding="utf-8")
     model = parse(f"(float[n, 4] x) => (float[n, 4] y) {{ {nodes} }}")
     edits = [edit for miss in surgeon.explain(model, str(path)) for edit in miss.edits]
-    edit = next(one for one in edits if one.what.startswith(f"let {number} be left out, as exporters fold "))
+    edit = next(one for one in edits if one.what.startswith(f"make {number} optional, because exporters fold "))
     assert "g.optional(" in edit.lines[0].new
     assert len(edit.lines) == 2
     edited.write_text(pasted(text, edit), encoding="utf-8")
@@ -65,4 +65,4 @@ def test_a_number_that_a_replacement_has_to_have_is_no_such_edit(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(text, encoding="utf-8")
     misses = surgeon.explain(parse("(float[n] x) => (float[n] y) { t = Tanh(x) y = Relu(t) }"), str(path))
-    assert not [edit for miss in misses for edit in miss.edits if "left out, as exporters" in edit.what]
+    assert not [edit for miss in misses for edit in miss.edits if "because exporters" in edit.what]

@@ -33,7 +33,7 @@ def test_a_rule_fires_at_what_another_writes() -> None:
 
 def test_alone_it_has_nothing_to_fire_at() -> None:
     (alone,) = explanations(MODEL, SECOND)
-    assert (alone.fires, alone.misses[0].reason) == ([], "there is no com.microsoft::FastGelu in the model")
+    assert (alone.fires, alone.misses[0].reason) == ([], "the model has no com.microsoft::FastGelu")
 
 
 def test_how_often_a_rule_fires_is_reported_as_a_rewrite_counts_it() -> None:
@@ -98,7 +98,7 @@ def test_a_rule_that_comes_too_late_names_the_first() -> None:
 
 def test_an_op_that_is_there_no_more_is_reported_with_who_took_it() -> None:
     *_, late = explanations(MODEL, f"{FIRST},mish")
-    reason = "there is no Tanh in the model any more: gelu_tanh made com.microsoft::FastGelu of 1"
+    reason = "the model has no Tanh any more: gelu_tanh replaced 1 by com.microsoft::FastGelu"
     assert (late.fires, late.misses[0].reason) == ([], reason)
 
 
@@ -144,7 +144,7 @@ def test_each_rule_of_a_group_is_reported_by_verbose(tmp_path: Path) -> None:
     near, far = shown.split("other rules without a near miss\n")
     distant, summary = far.split("\n\n")
     assert "gelu_tanh does not fire; nearest misses" in near
-    assert "  no_op_cast: there is no Cast" in distant
+    assert "  no_op_cast: the model has no Cast" in distant
     names = re.findall(r"^(\w+) (?:fires|does not fire)", near, re.MULTILINE)
     assert len(names) + len(distant.splitlines()) == len(explanations(NEAR, asked))
     assert summary.replace("rules matches", "rules matches (details: -v)") == str(explanations(NEAR, asked)).replace(

@@ -175,15 +175,15 @@ def test_optional_inputs_and_outputs():
 def test_an_op_that_is_younger_than_the_model():
     younger = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.gelu(x), name="younger")
     _, report = run(graph("t = Tanh(x) y = Relu(t)"), younger, check="none")
-    assert "Gelu is not in ai.onnx at opset 17; it appears at 20" in report.misses[0].reason
-    with pytest.raises(OpsetError, match="appears at 20"):
+    assert "ai.onnx has no Gelu at opset 17; Gelu needs opset 20" in report.misses[0].reason
+    with pytest.raises(OpsetError, match="Gelu needs opset 20"):
         Graph(opset=17).gelu(gs.Variable("x"))
 
 
 def test_a_rule_that_breaks_a_schema_whatever_the_model_is_wrong_in_itself():
     model = graph("t = Tanh(x) y = Relu(t)")
     wrong = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.op("Relu", x, x), name="wrong")
-    with pytest.raises(RuleError, match="Rule wrong .*takes at most 1 input and got 2"):
+    with pytest.raises(RuleError, match="Rule wrong .*has at most 1 input, but got 2"):
         run(model, wrong, check="none")
     misspelt = make(lambda g, x: g.relu(g.tanh(x)), lambda g, x: g.op("com.microsoft::Gelluu", x), name="misspelt")
     with pytest.raises(RuleError, match="Rule misspelt .*Gelluu"):
@@ -194,7 +194,7 @@ def test_what_breaks_a_schema_in_this_model_is_refused():
     """Gelu takes no integers, and there is none before opset 20."""
     fused = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.ms_gelu(x), name="fused")
     _, report = run(graph("t = Neg(x) y = Abs(t)", "(int32[n] x) => (int32[n] y)"), fused, check="none")
-    assert "breaks its schema" in report.misses[0].reason
+    assert "violates a schema" in report.misses[0].reason
     newer = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.op("Gelu", x), name="newer")
     _, report = run(graph("t = Neg(x) y = Abs(t)"), newer, check="none")
     assert "opset 17" in report.misses[0].reason
@@ -204,10 +204,10 @@ def test_numbers_that_do_not_fit_are_refused():
     """2.7 is no int32, and 1e6 no float16."""
     scaled = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.mul(x, 2.7), name="scaled")
     _, report = run(graph("t = Neg(x) y = Abs(t)", "(int32[n] x) => (int32[n] y)"), scaled, check="none")
-    assert "does not fit int32" in report.misses[0].reason
+    assert "int32 cannot represent" in report.misses[0].reason
     large = make(lambda g, x: g.abs(g.neg(x)), lambda g, x: g.mul(x, 1e6), name="large")
     _, report = run(graph("t = Neg(x) y = Abs(t)", "(float16[n] x) => (float16[n] y)"), large, check="none")
-    assert "does not fit float16" in report.misses[0].reason
+    assert "float16 cannot represent" in report.misses[0].reason
 
 
 def test_op_coerces_attributes_of_known_ops():
@@ -228,7 +228,7 @@ def test_a_real_graph_has_the_words_of_a_pattern():
     words = rule(patterns=[pattern])(lambda g, x: g.op("my::fused", x))
     after, _ = run(graph("y = my.fused(x)", header=opset(17)), words, target="decomposed", check="none")
     assert ops(after.graph) == ["Mul", "Relu"]
-    with pytest.raises(RuleError, match="at least one form"):
+    with pytest.raises(RuleError, match="at least one alternative"):
         Graph().any_of()
 
 

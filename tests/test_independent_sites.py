@@ -99,4 +99,4 @@ def test_where_two_tensors_are_not_proved_equal_only_what_rests_on_it_is_unprove
     assert {site.outcome for site in sites(report, "no_relu")} == {"proved"}
     doubted = sites(report, "turned")
     assert [site.outcome for site in doubted] == ["unproved"] * LAYERS
-    assert {site.reason for site in doubted} == {"it rests on equal tensors at a, which are not proved to be"}
+    assert {site.reason for site in doubted} == {"it assumes equal tensors at a, which are not proved equal"}

@@ -146,7 +146,7 @@ class TestAFunctionAsARule:
         """They would become calls too, unasked and unproved."""
         before = model()
         before.graph.node[1].name = "kept"
-        with pytest.raises(surgeon.CheckFailed, match="would be the body of 'kept' too, which stays as it is"):
+        with pytest.raises(surgeon.CheckFailed, match="node 'kept' would also call the new local function"):
             surgeon.rewrite(before, aten_add, options=implementation, skip="kept")
         after, report = surgeon.rewrite(before, aten_add, check="none", skip="kept", keep_going=True)
         assert after == before
@@ -330,7 +330,7 @@ class TestErrors:
     def test_castlike_below_opset_15(self):
         _, report = surgeon.rewrite(model(opset=14), aten_add, check="none")
         assert not report.sites
-        sentence = "CastLike is not in ai.onnx at opset 14; it appears at 15; raise the model's opset: surgeon"
+        sentence = "ai.onnx has no CastLike at opset 14; CastLike needs opset 15; raise the model's opset: surgeon"
         assert sentence in report.misses[0].reason
 
     def test_a_number_needs_castlike_too(self):

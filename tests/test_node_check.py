@@ -46,30 +46,30 @@ def test_nodes_that_fit_pass(op: str, inputs: list[str], opset: int, kwargs: dic
 
 
 VIOLATIONS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
-    (("Gelluu", ["x"], ["y"], 1), {"domain": "com.microsoft"}, "There is no operator Gelluu in com.microsoft; the nea"),
-    (("Gelu", ["x"], ["y"], 17), {}, "Gelu is not in ai.onnx at opset 17; it appears at 20."),
+    (("Gelluu", ["x"], ["y"], 1), {"domain": "com.microsoft"}, "com.microsoft has no op Gelluu; the nea"),
+    (("Gelu", ["x"], ["y"], 17), {}, "ai.onnx has no Gelu at opset 17; Gelu needs opset 20."),
     (("Upsample", ["x", "s"], ["y"], 10), {}, "Upsample is deprecated in ai.onnx since opset 10."),
-    (("Relu", ["x", "z"], ["y"], 13), {}, "Relu has 1 input and this node has 2."),
-    (("Gemm", ["x"], ["y"], 13), {}, "Gemm has at least 2 inputs and this node has 1."),
-    (("Relu", ["x"], ["y", "z"], 13), {}, "Relu has 1 output and this node has 2."),
-    (("Add", ["", "x"], ["y"], 13), {}, "The input 'A' of Add is required and this node leaves it out."),
+    (("Relu", ["x", "z"], ["y"], 13), {}, "Relu has 1 input, but this node has 2."),
+    (("Gemm", ["x"], ["y"], 13), {}, "Gemm has at least 2 inputs, but this node has 1."),
+    (("Relu", ["x"], ["y", "z"], 13), {}, "Relu has 1 output, but this node has 2."),
+    (("Add", ["", "x"], ["y"], 13), {}, "The input 'A' of Add is required, but this node does not have it."),
     (("Concat", ["x"], ["y"], 13), {}, "Concat needs the attribute 'axis'."),
     (("Gelu", ["x"], ["y"], 20), {"aproximate": "tanh"}, "Gelu has no attribute 'aproximate' at version 20"),
     (("Gelu", ["x"], ["y"], 1), {"domain": "com.microsoft", "beta": 1.0}, "Gelu has no attribute 'beta' at version 1"),
     (("ReduceMean", ["x"], ["y"], 18), {"axes": [1]}, "ReduceMean has no attribute 'axes' at version 18"),
     (("LeakyRelu", ["x"], ["y"], 16), {"alpha": 1}, "'alpha' of LeakyRelu must be a number, not an integer."),
-    (("Erf", ["x"], ["y"], 9), {"dtypes": {"x": BOOL}}, "The input 'input' of Erf is tensor(bool) ('x'); it may"),
+    (("Erf", ["x"], ["y"], 9), {"dtypes": {"x": BOOL}}, "The input 'input' of Erf is tensor(bool) ('x'), but must"),
     (
         ("Add", ["x", "z"], ["y"], 13),
         {"dtypes": {"x": FLOAT, "z": HALF}},
-        "'x' and 'z' of Add must have the same type; they are tensor(float) and tensor(float16).",
+        "'x' and 'z' of Add must have the same dtype, but are tensor(float) and tensor(float16).",
     ),
     (
         ("Relu", ["x"], ["y"], 13),
         {"dtypes": {"x": FLOAT, "y": HALF}},
-        "'x' and 'y' of Relu must have the same type; they are tensor(float) and tensor(float16).",
+        "'x' and 'y' of Relu must have the same dtype, but are tensor(float) and tensor(float16).",
     ),
-    (("Reshape", ["x", "s"], ["y"], 13), {"dtypes": {"s": FLOAT}}, "'shape' of Reshape is tensor(float) ('s'); it"),
+    (("Reshape", ["x", "s"], ["y"], 13), {"dtypes": {"s": FLOAT}}, "'shape' of Reshape is tensor(float) ('s'), but"),
 ]
 
 
@@ -103,7 +103,7 @@ def test_references_to_the_attributes_of_a_function_are_for_functions_only() -> 
 def test_an_attribute_given_twice() -> None:
     node = onnx.helper.make_node("LeakyRelu", ["x"], ["y"], alpha=0.1)
     node.attribute.append(onnx.helper.make_attribute("alpha", 0.2))
-    assert check_node(node, 16, lambda _: None) == ["The attribute 'alpha' of LeakyRelu is given twice."]
+    assert check_node(node, 16, lambda _: None) == ["This node has the attribute 'alpha' of LeakyRelu twice."]
 
 
 def test_what_the_checker_refuses_is_refused() -> None:

@@ -67,11 +67,11 @@ def test_operators_work_in_the_body_of_a_local_function():
 @pytest.mark.parametrize(
     ("written", "helper"),
     [
-        (lambda g, x: x % 2.0, "Tensors have no operator %; write g.mod(x, y, fmod=1)"),
-        (lambda g, x: 7 // x, "Tensors have no operator //; write g.floor(g.div(x, y))"),
-        (lambda g, x: x if x > 0 else g.neg(x), "Tensors have no operator >; write g.greater(x, y)"),
-        (lambda g, x: (g.abs(x) <= x) & x, "Tensors have no operator <=; write g.less_or_equal(x, y)"),
-        (lambda g, x: ~x, "Tensors have no operator ~; write g.not_(x)"),
+        (lambda g, x: x % 2.0, "Tensors do not support the operator %. Write g.mod(x, y, fmod=1)"),
+        (lambda g, x: 7 // x, "Tensors do not support the operator //. Write g.floor(g.div(x, y))"),
+        (lambda g, x: x if x > 0 else g.neg(x), "Tensors do not support the operator >. Write g.greater(x, y)"),
+        (lambda g, x: (g.abs(x) <= x) & x, "Tensors do not support the operator <=. Write g.less_or_equal(x, y)"),
+        (lambda g, x: ~x, "Tensors do not support the operator ~. Write g.not_(x)"),
         (lambda g, x: x[0], "'surgeon.Tensor' object is not subscriptable"),
         (lambda g, x: g.abs(x).T, "'surgeon.Tensor' object has no attribute 'T'"),
         (lambda g, x: np.exp(x), "operand 'surgeon.Tensor' does not support ufuncs"),
@@ -88,7 +88,7 @@ def test_an_operator_that_is_none_names_its_helper_in_a_pattern():
     def halves(g: Graph, x: Tensor) -> Tensor:
         return g.relu(x) // 2
 
-    with pytest.raises(RuleError, match=r"write g\.floor\(g\.div\(x, y\)\)"):
+    with pytest.raises(RuleError, match=r"Write g\.floor\(g\.div\(x, y\)\)"):
         surgeon.rules.tracing.tracer.trace(halves)
 
 
@@ -97,7 +97,7 @@ def test_a_condition_computes_nothing():
         surgeon.require((x * 2) is None, "never")
 
     rule = surgeon.rule(patterns=[lambda g, x: g.relu(x)], target="any", name="r", conditions=[small])
-    with pytest.raises(RuleError, match=r"in patterns and replacements only, where this one is g\.mul\(\.\.\.\)"):
+    with pytest.raises(RuleError, match=r"only in patterns and replacements; there, this one is g\.mul\(\.\.\.\)"):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), rule(lambda g, x: g.abs(x)))
 
 

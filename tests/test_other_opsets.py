@@ -55,7 +55,8 @@ def test_the_reason_is_said_with_a_command():
     _, report = surgeon.rewrite(model_of(*MISREAD["Slice with inputs at 9"]), "no_op_slice")
     (miss,) = report.misses
     assert miss.reason == (
-        "Slice has 1 input and this node has 3 at opset 9, which the model declares; what to do: surgeon check IN"
+        "Slice has 1 input, but this node has 3 at opset 9, which the model declares; list the remedies: surgeon check "
+        "IN"
     )
 
 

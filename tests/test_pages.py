@@ -228,7 +228,7 @@ def test_a_miss_is_marked_beside_the_pattern(results):
     assert text.count('stroke="#d1242f"') >= 1
     assert ">the model</text>" in text
     assert "<mark>" in text
-    assert "there is no Sigmoid in the model" in text
+    assert "the model has no Sigmoid" in text
 
 
 def test_names_of_a_model_are_data(tmp_path):

@@ -47,7 +47,7 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("g.mull(x, 2.0)", r"No helper is called 'mull'"),
+        ("g.mull(x, 2.0)", r"No helper named 'mull'"),
         ("g.softmax(x, axs=1)", r"Softmax has no attribute or input 'axs'"),
         ("g.any_of()", r"any_of needs at least one form"),
         ("[]", None),

@@ -436,7 +436,7 @@ CASES = [
         RELU,
         "convert IN OUT --keep rule:gelu",
         "surgeon explain IN --rules gelu",
-        says="there is no Erf in the model",
+        says="the model has no Erf",
     ),
     Case(
         "surgeon.diagnostics.explanation._nodes_named",

@@ -206,8 +206,8 @@ def test_a_node_is_reported_with_its_attributes() -> None:
 
 def test_a_miss_without_a_node_is_one_clause() -> None:
     """No "at", no count."""
-    miss = Mismatch("gelu", "exact", "", "there is no Erf in the model", "gelu.py:9", 0)
-    assert str(miss) == "gelu: there is no Erf in the model (gelu.py:9)"
+    miss = Mismatch("gelu", "exact", "", "the model has no Erf", "gelu.py:9", 0)
+    assert str(miss) == "gelu: the model has no Erf (gelu.py:9)"
 
 
 def test_a_miss_reports_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
@@ -385,7 +385,7 @@ def test_whole_models_have_their_own_words(tmp_path: Path) -> None:
     report = rolled_back(gelus(tmp_path), f"{rule_file(tmp_path)}:wrong", check="model")
     assert rows(report, "FAILED")[0].startswith("2 of 2 sites were rolled back")
     assert rows(report, "undone")[0].startswith(
-        "wrong at /h1/Mul and 1 more: the whole model is wrong with it: Output 'y' differs by"
+        "wrong at /h1/Mul and 1 more: it makes the whole model wrong: Output 'y' differs by"
     )
 
 

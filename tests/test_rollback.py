@@ -9,6 +9,7 @@ from onnx import numpy_helper
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.pipeline.reports.site import Site
+from surgeon.pipeline.rewriting.step_replay import NOT_AGAIN
 from surgeon.testing import parse
 
 
@@ -40,7 +41,7 @@ def test_the_report_follows_a_rollback():
     assert ops(error.result) == ["Constant", "Gelu", "Mul"]
     assert (error.report.nodes, error.report.constants) == ((3, 3), (1, 1))
     (left,) = error.report.next_steps
-    assert left.startswith("com.microsoft::Gelu stays at a, and ONNX does not have it")
+    assert left.startswith("com.microsoft::Gelu stays at a, but ONNX does not have it")
 
 
 def test_a_chain_is_one_region_and_goes_as_a_whole():
@@ -73,7 +74,7 @@ def test_what_cannot_be_reached_without_the_failed_one_goes_too():
     assert not error.report.sites
     assert error.result.SerializeToString() == model.SerializeToString()
     assert [site.rule for site in error.report.rolled_back] == ["wrong", "relu_once"]
-    assert error.report.rolled_back[1].undone == "it builds on what was rolled back"
+    assert error.report.rolled_back[1].undone == "it depends on a rewrite that was rolled back"
 
 
 def test_a_removed_node_is_proved_as_what_its_readers_read_now():
@@ -152,7 +153,7 @@ def test_bisection_names_both_culprits(tmp_path):
     error = caught(path, secret_rules(), output=tmp_path / "out.onnx", check="both", options=options)
     assert sorted(site.rule for site in error.report.rolled_back) == ["first", "second"]
     assert [site.rule for site in error.report.sites] == ["relu_once"]
-    assert all("the whole model is wrong with it" in site.undone for site in error.report.rolled_back)
+    assert all("it makes the whole model wrong" in site.undone for site in error.report.rolled_back)
     made = onnx.load(tmp_path / "out.onnx")
     assert ops(made) == ["Mul", "Sub", "Equal", "Where", "Neg", "Mul", "Sub", "Equal", "Where", "Abs", "Relu"]
     assert sorted(item.name for item in tmp_path.iterdir()) == ["in.onnx", "mine.npz", "out.onnx"]
@@ -246,12 +247,12 @@ def test_who_is_found_guilty_has_failed_whatever_its_own_proof_says(tmp_path):
     assert [(site.outcome, site.proof.outcome.value) for site in report.rolled_back] == [("failed", "proved")] * 2
     assert report.check.outcome.value == "proved", "of what is left"
     assert all(not site.error.ok for site in report.rolled_back)
-    together = "; with all 2 sites at fault the first tensor to leave tolerance is 'r'"
+    together = "; with all 2 sites at fault the first tensor outside the tolerance is 'r'"
     assert all(site.undone.endswith(together) for site in report.rolled_back), "no one's alone"
     np.savez(tmp_path / "mine.npz", x=np.array([777.0, -1.0], np.float32))
     report = caught(parse(SECRET), secret_rules(), check="both", options=options).report
     assert [site.undone.rpartition("; ")[2] for site in report.rolled_back] == [
-        "the first tensor to leave tolerance is 'r'"
+        "the first tensor outside the tolerance is 'r'"
     ]
 
 
@@ -273,7 +274,7 @@ def test_expectation_counts_what_stands_after_bisection(tmp_path):
     settings = {"check": "model", "expect": {"first": 1}, "options": CheckOptions(inputs=[tmp_path / "mine.npz"])}
     with pytest.raises(surgeon.ExpectationUnmet) as unmet:
         surgeon.rewrite(tmp_path / "in.onnx", secret_rules(), output=tmp_path / "out.onnx", **settings)
-    message = "first fires 0 times, the 1 that was rolled back aside, where 1 was expected; nothing was written."
+    message = "first fires 0 times (and 1 was rolled back), but 1 was expected; nothing was written."
     assert str(unmet.value) == message
     assert not (tmp_path / "out.onnx").exists()
     assert unmet.value.report.check is None, "it was of another model"
@@ -294,7 +295,7 @@ def test_a_rule_whose_place_another_had_is_reported():
     report = caught(parse(text), [wrong, right]).report
     assert len(report.rolled_back) == 2
     assert [(miss.rule, miss.node, miss.others, miss.reason) for miss in report.misses] == [
-        ("right", "y", ("z",), "what another rule wrote here was rolled back; name this rule first, or alone")
+        ("right", "y", ("z",), NOT_AGAIN + "; list this rule first, or run only this rule")
     ]
 
 

@@ -54,7 +54,7 @@ def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
         (bombs._data_of_no_type(), "The initializer 'c' has dtype 99, which is none"),
         (bombs._an_input_without_type(), "The input 'x' of the graph has no type; state its dtype"),
         (bombs._two_functions_of_one_name(), "The local function my::F2 is there twice"),
-        (bombs._a_function_that_calls_itself(), r"The local function my::F\d+ calls itself, which ONNX forbids"),
+        (bombs._a_function_that_calls_itself(), r"The local function my::F\d+ calls itself, which ONNX does not allow"),
         (
             nodes(helper.make_node("Add", ["x"], ["y"])),
             r"Node 'y' \(Add\) has 1 inputs and 1 outputs and needs 2 and 1",

@@ -128,7 +128,9 @@ def test_a_target_without_a_runtime_says_so(monkeypatch):
     monkeypatch.setattr(tensorrt, "TARGET", replace(tensorrt.TARGET, title="Acme", proof_runtime=None))
     surgeon.target_registry._own.cache_clear()
     try:
-        assert outcome(rewritten()).endswith("; ONNX Runtime ran the replacement, as no runtime of Acme is known")
+        assert outcome(rewritten()).endswith(
+            "; ONNX Runtime ran the replacement, as surgeon does not know a runtime for Acme"
+        )
     finally:
         monkeypatch.undo()
         surgeon.target_registry._own.cache_clear()

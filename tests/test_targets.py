@@ -177,7 +177,7 @@ class TestOfAPackage:
         def wrong(g: Graph, x: Tensor) -> Tensor:
             return g.op("acme::SmothGate", x)
 
-        with pytest.raises(surgeon.RuleError, match="no operator SmothGate in acme; the nearest are SmoothGate"):
+        with pytest.raises(surgeon.RuleError, match="acme has no op SmothGate; the nearest are SmoothGate"):
             surgeon.rewrite(model("y = Tanh(x)"), wrong, target="acme", check="none")
 
     @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ class TestOfAPackage:
             ("y = acme.SmoothGate(x)", FOUR, "float", None),
             ("y = acme.SmoothGate(x)", TWO, "float", "the NPU takes four axes only"),
             ("y = acme.SoftClip(x)", TWO, "float", None),
-            ("y = acme.SoftClip(x)", FOUR, "double", "is tensor(double) ('x'); it may be tensor(float)"),
-            ("y = acme.SoftClip(x, x)", FOUR, "float", "SoftClip has 1 input and this node has 2"),
-            ("y = acme.Softclip(x)", FOUR, "float", "no operator Softclip in acme; the nearest are SoftClip"),
+            ("y = acme.SoftClip(x)", FOUR, "double", "is tensor(double) ('x'), but must be tensor(float)"),
+            ("y = acme.SoftClip(x, x)", FOUR, "float", "SoftClip has 1 input, but this node has 2"),
+            ("y = acme.Softclip(x)", FOUR, "float", "acme has no op Softclip; the nearest are SoftClip"),
             ("y = Relu(x)", FOUR, "float16", None),
             ("y = Relu(x)", FOUR, "float", "Acme's NPU has no kernel for it in float32"),
             ("y = Tanh(x)", FOUR, "float", "Acme's NPU has no kernel for it"),
@@ -269,9 +269,9 @@ class TestNotInstalled:
         message = "Unknown target 'openvino'. Choose one of ort, onnx, tensorrt, contrib, decomposed."
         with pytest.raises(UsageError, match=message):
             surgeon.rewrite(model("y = Tanh(x)"), "gelu", target="openvino")
-        with pytest.raises(UsageError, match="no target 'openvino' to check for; choose one of ort, onnx, tensorrt.$"):
+        with pytest.raises(UsageError, match="named 'openvino' for a check; choose one of ort, onnx, tensorrt.$"):
             surgeon.check(model("y = Tanh(x)"), "openvino")
-        with pytest.raises(UsageError, match="no target 'contrib' to check for; choose one of ort, onnx, tensorrt.$"):
+        with pytest.raises(UsageError, match="named 'contrib' for a check; choose one of ort, onnx, tensorrt.$"):
             surgeon.check(model("y = Tanh(x)"), "contrib")
         done = run("rewrite", saved("y = Tanh(x)"), "out.onnx", "--rules", "gelu", "--target", "openvino")
         assert done.exit_code == 2
@@ -281,7 +281,7 @@ class TestNotInstalled:
         ("text", "why"),
         [
             ("TARGET = 1\n", "other_npu.target:TARGET is not a surgeon.Target named 'other'"),
-            ("import no_such_module\n", r"cannot be loaded \(ModuleNotFoundError: No module named 'no_such_module'\)"),
+            ("import no_such_module\n", r"Cannot load .*ModuleNotFoundError: No module named 'no_such_module'"),
             (ACME, "is not a surgeon.Target named 'other'"),
         ],
     )

@@ -66,19 +66,19 @@ def changed(old, new, inputs="x, o, m, w, b", outputs="y"):
         (changed("", "", "x, o, m, w"), ""),
         (changed("", "", "x, o, , w, b"), "'mask' of ModulatedDeformConv2d is required"),
         (changed("", "", "x, o, m"), "4 to 5 inputs (x, offset, mask, weight, bias (optional))"),
-        (changed("", "", outputs="y, z"), "1 output (output) and this node has 2"),
+        (changed("", "", outputs="y, z"), "1 output (output), but this node has 2"),
         (changed("group = 1", "group = 1, strides = [1]"), "would ignore; the nearest are stride"),
-        (changed("group = 1", "group = 1, group = 2"), "'group' of ModulatedDeformConv2d is given twice"),
-        (changed("[1, 1]", "[1]"), "'stride' of ModulatedDeformConv2d has 2 numbers and here 1"),
+        (changed("group = 1", "group = 1, group = 2"), "'group' of ModulatedDeformConv2d twice"),
+        (changed("[1, 1]", "[1]"), "'stride' of ModulatedDeformConv2d must have 2 numbers, not 1"),
         (changed("group = 1", "group = 1.5"), "must be an integer"),
         (changed(", group = 1", ""), "needs the attribute 'group'"),
         (changed('"2"', '"7"'), "no version '7'"),
         (changed('"2"', "2"), "must be a string"),
-        (changed('= ""', '= "mine"'), "is in no namespace"),
+        (changed('= ""', '= "mine"'), "is in the default namespace"),
         (f"a, b, c, e = d.EfficientNMS_TRT<{NMS}>(x, s)", ""),
-        (f"a, b, c, e = d.EfficientNMS_TRT<{NMS.replace('coding = 1', 'coding = 3')}>(x, s)", "it may be 0 or 1"),
-        ("y = d.ModulatedDeformConv(x)", "no plugin 'ModulatedDeformConv'; the nearest is ModulatedDeformConv2d"),
-        ("a, b, c, e = d.BatchedNMS_TRT(x, s)", "gone since TensorRT 11.0; use EfficientNMS_TRT or NonMaxSuppression"),
+        (f"a, b, c, e = d.EfficientNMS_TRT<{NMS.replace('coding = 1', 'coding = 3')}>(x, s)", "but must be 0 or 1"),
+        ("y = d.ModulatedDeformConv(x)", "no plugin 'ModulatedDeformConv'; did you mean 'ModulatedDeformConv2d'?"),
+        ("a, b, c, e = d.BatchedNMS_TRT(x, s)", "removed in TensorRT 11.0; use EfficientNMS_TRT or NonMaxSuppression"),
     ],
 )
 def test_a_node_against_its_plugin(call, words):
@@ -89,8 +89,8 @@ def test_a_node_against_its_plugin(call, words):
 def test_dtypes_of_a_plugin_s_inputs_must_go_together():
     call = f"y = d.ModulatedDeformConv2d<{DEFORM}>(x, o, m, w, b)"
     assert plugin(call, x=10, o=10, m=10, w=10, b=10) == ""
-    assert "it may be float, float16" in plugin(call, x=11)
-    assert "'x' and 'w' of ModulatedDeformConv2d must have the same type" in plugin(call, x=1, w=10)
+    assert "but must be float or float16" in plugin(call, x=11)
+    assert "'x' and 'w' of ModulatedDeformConv2d must have the same dtype" in plugin(call, x=1, w=10)
 
 
 def test_what_a_plugin_makes_is_known_from_its_inputs():

@@ -80,10 +80,10 @@ def test_how_a_placeholder_writes_arguments():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("add(Tensor x) -> Tensor", "write one as torch does"),
-        ("ns::op(Tensor x)", "end it with '-> Tensor'"),
-        ("ns::op(Tensor x -> Tensor", "does not close"),
-        ("ns::op(x) -> Tensor", "wants a type and a name"),
+        ("add(Tensor x) -> Tensor", "not a schema of a torch operator"),
+        ("ns::op(Tensor x)", "End it with '-> Tensor'"),
+        ("ns::op(Tensor x -> Tensor", "unclosed parenthesis"),
+        ("ns::op(x) -> Tensor", "needs a type and a name"),
         ("ns::op(Ten$or x) -> Tensor", "which torch does not have"),
     ],
 )
@@ -100,7 +100,7 @@ def test_an_overload_is_chosen_by_what_is_given():
     assert matching_overload("aten", "add", "Scalar").overload == "Scalar"
     with pytest.raises(UsageError, match="it has .*Scalar.*Tensor"):
         matching_overload("aten", "add", "Tensors")
-    with pytest.raises(UsageError, match="takes 9 arguments"):
+    with pytest.raises(UsageError, match="accepts 9 arguments"):
         matching_overload("aten", "add", inputs=9)
     with pytest.raises(UsageError, match="did you mean .*aten::gelu"):
         matching_overload("aten", "gleu")

@@ -18,8 +18,8 @@ MOST = 1 << 22  # tensors that one analysis looks at
 class Dataflow(ABC, Generic[F]):
     """The facts of one analysis; `analysis[tensor]` solves the equations that it depends on.
 
-    bottom: the fact of a tensor before anything is known.  most: how many tensors to look at.  beyond: the fact of any
-    other tensor.
+    bottom: the fact of a tensor before anything is known.  most: maximum number of tensors to look at.  beyond: the
+    fact of any other tensor.
     """
 
     def __init__(self, bottom: F, *, most: int = MOST, beyond: F | None = None) -> None:
@@ -29,7 +29,7 @@ class Dataflow(ABC, Generic[F]):
 
     @abstractmethod
     def equation(self, tensor: Tensor, fact: Callable[[Tensor], F]) -> F:
-        """The fact of a tensor.  It must grow with the facts that it asks for, and not for ever."""
+        """The fact of a tensor.  It must be monotone in the facts that it reads, and must not grow forever."""
 
     @abstractmethod
     def join(self, one: F, other: F) -> F:
@@ -58,7 +58,7 @@ class Dataflow(ABC, Generic[F]):
         return self._facts[wanted]
 
     def path(self, ends: Iterable[Tensor], follows: Callable[[F], bool]) -> list[Tensor]:
-        """Some tensors, and all that their facts come from, as far as these facts are to be followed."""
+        """Some tensors, and all tensors that their facts depend on."""
         pending, found = list(ends), dict[Tensor, None]()
 
         def fact(other: Tensor) -> F:

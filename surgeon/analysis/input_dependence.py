@@ -35,7 +35,7 @@ def _deciding_slots(op: OpTraits) -> frozenset[int]:
 
 
 def _allocating_slots(op: OpTraits) -> tuple[int, ...]:
-    """The slots that decide about memory: none of an operator that returns a part of its input."""
+    """The slots that determine memory use: none of an operator that returns a part of its input."""
     is_part = op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices
     return () if is_part and not op.shape.expands else _counts(op)
 
@@ -43,12 +43,12 @@ def _allocating_slots(op: OpTraits) -> tuple[int, ...]:
 _MAX_TRIPS = 256  # maximum trip count of a Loop with any condition
 
 
-# What depends on a tensor, as bits: how long a Loop runs, the memory or time of an operator, and any index or size.
+# The effects of a tensor, as bits: on the length of a Loop, on the memory or time of an operator, on any index or size.
 _CONDITION, _MEMORY, _INDEX = 1, 2, 4
 
 
 class InputDependence(Dataflow[int]):
-    """What depends on the tensors of a model."""
+    """The consequences of the tensors of a model."""
 
     def __init__(self, index: Index) -> None:
         super().__init__(0)
@@ -103,7 +103,7 @@ class InputDependence(Dataflow[int]):
                 yield output, is_bounded or (position > 0 and op.dtype.later_outputs_are_indices)
 
     def _is_limited(self, node: Node) -> bool:
-        """Whether a Loop ends after few iterations, whatever its condition is: its trip count is a small constant."""
+        """Whether a Loop ends after few iterations for any condition, because its trip count is a small constant."""
         limits = [
             node.inputs[slot]
             for slot in traits_of(node.op).control.trip_counts

@@ -1,8 +1,8 @@
 """The role of each graph input, inferred from its uses.
 
-Roles are solved backwards.  The role of a tensor follows from the operators that give it a meaning: Gather makes it an
-index below a table's size, Where a mask, Reshape a shape.  It also has the roles of the tensors that hold its value
-after operators that only move or cast it (Cast, Reshape, Concat, ...), and in bodies and local functions.
+Roles are solved backwards.  The role of a tensor follows from the operators that give it a meaning: it is an index
+below a table's size for a Gather, a mask for a Where, a shape for a Reshape.  It also has the roles of the tensors that
+hold its value after operators that only move or cast it (Cast, Reshape, Concat, ...), also in bodies and functions.
 `input_dependence` decides whether any index or size depends on the value.
 """
 
@@ -83,7 +83,7 @@ class InputRole(NamedTuple):
         return self._replace(limits=tuple(limits)) if self.limits else self
 
     def before_iteration(self) -> "InputRole":
-        """The role of a tensor that has this role in the next iteration: what each iteration adds is unknown."""
+        """The role of a tensor that has this role in the next iteration: the increment of an iteration is unknown."""
         return self._replace(limits=_union((), map(_running, self.limits))) if self.limits else self
 
 
@@ -171,7 +171,7 @@ class InputRoles(Dataflow[InputRole]):
     def _added(self, node: Node, slot: int, calls: tuple[Node, ...]) -> tuple[int, tuple[str, ...]] | None:
         """The maximum that a node adds to the value in this slot: a number, and expressions of dynamic dims.
 
-        None if no output holds the value, or none as an index.
+        None if no output contains the value, or none as an index.
         """
         op = traits_of(node.op)
         sign = 0 if self._index.called(node) is not None else _sign(op, slot)
@@ -205,7 +205,7 @@ class InputRoles(Dataflow[InputRole]):
         return _number_or_text(shape[axis]) if shape is not None and -len(shape) <= axis < len(shape) else None
 
     def _size_value(self, tensor: Tensor) -> int | str | None:
-        """The size that a tensor of one element holds, likewise."""
+        """The size in a tensor of one element, likewise."""
         shapes = self._shapes(tensor.calls)
         value = None if shapes is None else shapes.value(tensor.scope, tensor.name)
         return _number_or_text(value.item()) if value is not None and value.size == 1 else None
@@ -232,7 +232,7 @@ def _number_or_text(size: Size) -> int | str | None:
 
 
 def _running(limit: IndexLimit) -> IndexLimit:
-    """A limit whose offset, if there is any, is added again and again."""
+    """A limit whose offset, if any, is added repeatedly."""
     if not limit.shift and not limit.sizes:
         return limit
     return limit._replace(shift=-_RUNNING if limit.shift < 0 else _RUNNING, sizes=())

@@ -1,4 +1,4 @@
-"""Range analysis: between which numbers the elements of a tensor are, and whether they are integers."""
+"""Range analysis: bounds of the elements of a tensor, and whether they are integers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, inf, log2, prod
@@ -20,7 +20,7 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.tensor_types import HALVES, INTEGERS_AND_BOOL
 
 SMALL = 1024
-"""Elements up to which weights are read; of int64, of which indices are, all are."""
+"""Maximum number of elements of weights that are read; all weights of int64, the dtype of indices, are read."""
 
 _EXACT_HALVES = 256.0  # up to here, both half-precision dtypes hold all integers
 
@@ -55,8 +55,8 @@ def around_zero(magnitude: float, *, is_integral: bool = False) -> NumberRange:
 class IntegerRanges(Dataflow[NumberRange]):
     """The ranges of tensors.
 
-    dtype: of a tensor of a scope.  A subclass may assume that sizes, rows of tables, iterations of a Loop, and results
-    of functions that grow slowly are not larger than the numbers here.
+    dtype: returns the dtype of a tensor of a scope.  A subclass may assume that sizes, rows of tables, iterations of a
+    Loop, and results of functions that grow slowly are not larger than the numbers here.
     """
 
     max_size = max_rows = max_trips = tame = max_of_sizes = inf
@@ -67,7 +67,7 @@ class IntegerRanges(Dataflow[NumberRange]):
         self._assumed = assumptions_of(index.model.skeleton)
 
     def of_input(self, name: str) -> NumberRange:
-        """The range of an input of the model: as assumed of it, else any."""
+        """The range of an input of the model: the assumed one, else any number."""
         known = self._assumed.get(name)
         return ANY if known is None or known.bounds is None else NumberRange(*known.bounds)
 
@@ -128,7 +128,7 @@ class IntegerRanges(Dataflow[NumberRange]):
         return self._computed(node, node.outputs.index(name), fact)
 
     def _state(self, tensor: Tensor, origins: Sequence[Tensor], fact: Callable[[Tensor], NumberRange]) -> NumberRange:
-        """The range of a state of a Loop: what it begins with, and the sum of what the iterations add."""
+        """The range of a state of a Loop: its initial value, and the sum of the increments of the iterations."""
         (body, name, _), (*first, last) = tensor, origins
         begin, node = _joined(map(fact, first)), body.producers.get(last.name)
         while node is not None and traits_of(node.op).data.identity_when == "always":
@@ -205,7 +205,7 @@ class IntegerRanges(Dataflow[NumberRange]):
         return ANY
 
     def _clipped(self, node: Node, x: NumberRange, fact: Callable[[Tensor], NumberRange]) -> NumberRange:
-        """The range of numbers that are cut off at two bounds."""
+        """The range of numbers clipped to two bounds."""
         ends = dict(enumerate(node.inputs[1:]))
         low, high = (NumberRange(end, end, is_integral=True) for end in (-inf, inf))
         low = fact(self.edges.tensor(node.scope, ends[0])) if ends.get(0) else low
@@ -215,7 +215,7 @@ class IntegerRanges(Dataflow[NumberRange]):
         return NONE if NONE in (low, high) else NumberRange(least, largest, is_integral)
 
     def _quotient(self, node: Node, dividend: NumberRange) -> NumberRange:
-        """The range of a quotient: of integers that of the dividend; of floats it grows with a small divisor."""
+        """The range of a quotient: for integers that of the dividend; for floats it grows with a small divisor."""
         if self._dtype(node.scope, node.outputs[0]) in INTEGERS_AND_BOOL:
             return around_zero(dividend.magnitude, is_integral=True)
         constants, name = self.index.constants, node.inputs[-1]

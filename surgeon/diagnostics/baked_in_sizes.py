@@ -24,7 +24,7 @@ def check_dynamic_dims(index: Index, found: DiagnosticCollector) -> None:
         source, axis = axes[0]
         node = inside.node
         at = f"the node {node_path(node)!r}" if node is not None else "an output"
-        reason = f"the inputs declare the dynamic dim {name!r}, but {at} has the size {inside.size} of the trace"
+        reason = f"the inputs declare the dynamic dim {name!r}, but {at} contains the traced size {inside.size}"
         found.add(
             "shape",
             op_text(node) if node is not None else "",

@@ -23,8 +23,8 @@ def mention_decomposable_ops(index: Index, miss: Mismatch) -> Mismatch:
         if composite is not None:
             count = _count(index, composite)
             name = composite.rpartition("::")[2]
-            how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
-            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
+            how = f"--rules {rule.name} --target {DECOMPOSED} decomposes"
+            return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, which {how}")
     return miss
 
 

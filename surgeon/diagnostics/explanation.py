@@ -1,4 +1,4 @@
-"""`surgeon.explain`: the near misses of rules in a model, and where the rules do fire."""
+"""`surgeon.explain`: the near misses of rules in a model, and their sites."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,22 +56,22 @@ ALIKE = 2  # most letters by which the length of a suggested name may differ
 
 @dataclass(slots=True)
 class Explanation(ResultBase):
-    """Why one rule does not fire in one model, and where it does."""
+    """Why one rule does not fire in one model, and its sites."""
 
     rule: str
     """Name of the rule."""
     fires: list[tuple[str, str]] = field(default_factory=list)
-    """(scope, node) of the sites where it fires."""
+    """(scope, node) of its sites."""
     times: int = 0
-    """How often it fires, as a rewrite counts: more than once at a site of several dependent steps."""
+    """The number of times it fires, counted as in a rewrite: more than once at a site of several dependent steps."""
     misses: list[Mismatch] = field(default_factory=list)
     """Near misses, nearest first."""
     more: int = 0
-    """Further near misses that are left out."""
+    """Further near misses that are omitted."""
     taken_by: tuple[str, ...] = ()
     """Other rules that fire at the node that the user named."""
     left: list[tuple[str, str]] = field(default_factory=list, repr=False)
-    """(scope, node) where it would fire after the run, but another rule fired there."""
+    """(scope, node) at which it would fire after the run, but another rule fired there."""
 
     def fired_at(self, sites: Sequence[Site]) -> None:
         """Set the sites at which it fired, and how often."""
@@ -79,7 +79,7 @@ class Explanation(ResultBase):
         self.times = sum(site.fired.get(self.rule, 1) for site in sites) + len(self.left)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON can hold it."""
+        """The explanation as values that JSON supports."""
         return {
             "rule": self.rule,
             "fires": [{"scope": scope, "node": node} for scope, node in self.fires],
@@ -100,7 +100,7 @@ class Explanations(ResultBase, list[Explanation]):
 
 
 class Mismatches(ResultBase, list[Mismatch]):
-    """Mismatches of several rules.  explanations: the same with the sites where each rule fires."""
+    """Mismatches of several rules.  explanations: the same with the sites of each rule."""
 
     explanations: Explanations | None = None
 
@@ -118,10 +118,10 @@ def explain(
     node: str | None = None,
     top: int | None = MAX_PER_RULE,
 ) -> list[Mismatch]:
-    """Say why rules do not fire where they nearly could, nearest misses first for each rule.
+    """Explain why rules do not fire, with the nearest misses first for each rule.
 
-    Several rules are run together, in memory, as one may need what another writes: what is told is of the model as
-    they leave it.
+    Several rules run together, in memory, because one may need the result of another.  The explanations are about the
+    model after that run.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
@@ -132,8 +132,7 @@ def explain(
         top: number of different near misses to list per rule.  In Python, None for all.
 
     Returns:
-        The misses, a list that prints as the command line has it; none of a rule that fires wherever its pattern is
-        nearly there.
+        The misses, as a list with the text of the command line; empty for a rule that fires at all near matches.
 
     Raises:
         UsageError: the model has no such node.
@@ -142,7 +141,7 @@ def explain(
     Examples:
         >>> import surgeon
         >>> surgeon.explain("notebooks/models/tiny_distilbert.onnx", "quick_gelu")[0].reason
-        'there is no Sigmoid in the model'
+        'the model has no Sigmoid'
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
     misses = Mismatches(miss for explanation in found for miss in explanation.misses)
@@ -159,10 +158,10 @@ def explanations(
     node: str | None = None,
     top: int | None = MAX_PER_RULE,
 ) -> Explanations:
-    """As `explain`, with the sites where each rule fires."""
+    """As `explain`, with the sites of each rule."""
     resolve_provider(target, ep)
     if top is not None and top < 1:
-        raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
+        raise UsageError(f"top must be at least 1, not {top}.")
     chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
@@ -211,7 +210,7 @@ def _explain_after_run(
 
 @dataclass(slots=True)
 class _Followed:
-    """What the run did to the nodes that the user named."""
+    """The changes of the run to the nodes that the user named."""
 
     now: list[Node] = field(default_factory=list)
     """Nodes that replace them in the result."""
@@ -385,17 +384,17 @@ def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
 def _nodes_named(index: Index, name: str) -> list[Node]:
     """Nodes of this name in all scopes, else the producer of a tensor of this name."""
     if not isinstance(name, str):
-        raise UsageError(f"node={name!r} is no name; give that of a node, or of a tensor that one makes.")
+        raise UsageError(f"node={name!r} must be a string: the name of a node, or of a tensor that a node produces.")
     nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]
     found = [node for _, node in nodes if node.label == name] or [node for _, node in nodes if name in node.outputs]
     if found:
         return found
     if any(scope.defines(name) for scope in index.scopes):
         raise UsageError(
-            f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
+            f"{name!r} is an input or a weight. Give the name of a node, or of a tensor that a node produces."
         )
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
     near = close_matches(name, sorted(names))
     some = join_first([node.label for _, node in nodes], SOME) or "none"
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; all of them: {command('view', 'IN')}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; to see all, run: {command('view', 'IN')}"
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -19,13 +19,13 @@ class FoldedNumber(NamedTuple):
     """An edit of a rule that makes a captured number optional."""
 
     what: str
-    """What the edit does, as a clause."""
+    """A description of the edit, as a clause."""
     changes: list[TextEdit]
     """Edits of the pattern."""
     defaults: list[TextEdit]
     """Edits of replacements in the same file."""
     rule: Rule
-    """The rule with the default that its replacements need then."""
+    """The rule with the default that its replacements then need."""
 
 
 def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:
@@ -44,7 +44,7 @@ def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:
         node = f"{graph.arg}.{operation}({source.text_of(tensor)}, {number.id})"
         value = NEUTRAL[operation]
         yield FoldedNumber(
-            f"let {number.id} be left out, as exporters fold {value}; its default in the replacement is {value}",
+            f"make {number.id} optional, because exporters fold {value}; its default in the replacement is {value}",
             [source.replaced(call, f"{graph.arg}.optional({node})")],
             list(_defaults(source, rule, number.id, value)),
             _with_default(rule, number.id, float(value)),

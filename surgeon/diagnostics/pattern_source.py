@@ -21,7 +21,7 @@ class TextEdit(NamedTuple):
     start: int
     """Offset of the first byte."""
     end: int
-    """Offset behind the last byte."""
+    """Offset after the last byte."""
     text: str
     """Replacement text."""
 

@@ -37,7 +37,7 @@ def add_sets(
             count = trial.cured(one, found.where)
             if count:
                 many = "" if count == len(found.where) else f" at {count} of {len(found.where)} nodes"
-                what = "fold what makes it" if one.names == FOLDING else "these rules together help"
+                what = "constant folding helps" if one.names == FOLDING else "these rules together help"
                 found.helps.insert(0, f"{what}{many}: {one.command}")
                 break
         fixing = _input_fixing_command(index, found.where) if wants_constant else None
@@ -84,7 +84,7 @@ class _Trial:
         self._runs: dict[_Set, RuleRun | None] = {}
 
     def cured(self, one: _Set, nodes: Sequence[Node]) -> int:
-        """Number of these nodes that a set fixes: they are removed, or break no limit of the target any more."""
+        """Number of these nodes that a set fixes: they are removed, or no longer violate a limit of the target."""
         if one not in self._runs:
             self._runs[one] = self._run(one)
         run = self._runs[one]

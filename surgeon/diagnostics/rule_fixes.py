@@ -108,7 +108,7 @@ class _MissedPattern:
     """A mismatch and the source of its pattern."""
 
     def __init__(self, source: PatternSource, miss: Mismatch, root: Node) -> None:
-        """root: node where the pattern starts."""
+        """root: node at which the pattern starts."""
         self.source, self.miss, self.root = source, miss, root
         line = int(miss.where.rpartition(":")[2])
         self.here = [call for call in source.helpers if call.lineno <= line <= (call.end_lineno or line)]
@@ -127,7 +127,7 @@ class _MissedPattern:
         return next((node for node in self.root.scope.live_nodes() if node.label == label), None)
 
     def casts(self) -> Iterator[str]:
-        """Dtypes of the Casts that the mismatch names."""
+        """Dtypes of the Casts in the mismatch."""
         for node in self.root.scope.live_nodes():
             to = node.attribute("to") if node.op in CAST_OPS else None
             if to is not None and repr(node.label) in f"{self.miss.reason} {self.miss.at!r}":
@@ -135,7 +135,7 @@ class _MissedPattern:
 
 
 def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Capture an attribute with another value, or all further attributes."""
+    """Capture an attribute with another value, or all other attributes."""
     source, node = missed.source, missed.node(missed.miss.at)
     calls = [call for call in missed.helpers if missed.is_asked(call) and source.is_in_pattern(call)]
     if node is None:
@@ -156,14 +156,14 @@ def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
             changes.append(change)
         else:
             if others:
-                yield f"take {' and '.join(others)} as the model has it", changes
+                yield f"capture {' and '.join(others)} from the node", changes
         takes_all = source.record is not None or source.pattern.args.kwarg is not None or None in given
         if not takes_all and not others.keys() & given.keys():
             object_or_any = "Any" if source.function.__globals__.get("Any") is Any else "object"
             free = source.free_name("attributes")
             last = source.parameter(f"**{free}", object_or_any)
             end = max(source.span(item)[1] for item in _parameters(source))
-            yield "take all further attributes", [source.argument(call, f"**{free}"), TextEdit(end, end, last.text)]
+            yield "capture all other attributes", [source.argument(call, f"**{free}"), TextEdit(end, end, last.text)]
         for name, value in others.items():
             if name in given and isinstance(value, (int, float, str)) and len(others) == 1:
                 yield _instead(value, source.text_of(given[name])), [source.replaced(given[name], repr(value))]
@@ -176,7 +176,7 @@ def _parameters(source: PatternSource) -> list[Any]:
 
 
 def _instead(new: Any, old: str) -> str:
-    return f"write {new} for {old}"
+    return f"write {new} instead of {old}"
 
 
 def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -186,9 +186,9 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
     for call in missed.helpers:
         if helper_name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
             what = JOINS[helper_name_of(call)]
-            yield f"{what} {missed.miss.found} too", [source.argument(call, missed.miss.found)]
+            yield f"also {what} {missed.miss.found}", [source.argument(call, missed.miss.found)]
             if source.is_in_pattern(call):
-                yield f"{what} a number too, as {free}", [source.argument(call, free), change]
+                yield f"also {what} a number, captured as {free}", [source.argument(call, free), change]
         for item in call.args:
             number = source.number(item)
             if number is None:
@@ -199,11 +199,11 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
                 yield _instead(text, source.text_of(item)), [source.replaced(item, text)]
             if source.is_in_pattern(item):
                 changes = [source.replaced(item, free), change]
-                yield f"take the number as {free}, for {source.text_of(item)}", changes
+                yield f"capture the number as {free} instead of {source.text_of(item)}", changes
 
 
 def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Accept any tensor or a Cast as an operand, leave a number out, or use a word."""
+    """Accept any tensor or a Cast as an operand, remove a number, or use a composite helper."""
     source = missed.source
     free, capture = source.captured(OTHERS, "Tensor")
     yield from _without_numbers(missed)
@@ -218,11 +218,11 @@ def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
         for item in call.args:
             if source.is_in_pattern(item) and source.number(item) is not None:
                 changes = [source.replaced(item, free), capture]
-                yield f"take any tensor as {free}, for {source.text_of(item)}", changes
+                yield f"capture any tensor as {free} instead of {source.text_of(item)}", changes
 
 
 def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Leave out a number that the model lacks from a sum or product."""
+    """Remove a number that the model lacks from a sum or product."""
     source = missed.source
     for call in missed.helpers if missed.miss.found == "none" else ():
         for item in call.args if helper_name_of(call) in JOINS else ():
@@ -231,7 +231,7 @@ def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
                 text = (
                     f"{_graph(source, call)}.{helper_name_of(call)}({', '.join(rest)})" if rest[1:] else "".join(rest)
                 )
-                yield f"leave out {source.text_of(item)}", [source.replaced(call, text)]
+                yield f"remove {source.text_of(item)}", [source.replaced(call, text)]
 
 
 def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -242,7 +242,7 @@ def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
         for item in sorted(source.tensors(), key=lambda item: id(item) not in first):
             text = source.text_of(item)
             wrapped = f'{_graph(source, item)}.optional({_graph(source, item)}.cast({text}, to="{dtype}"))'
-            yield f"let a Cast to {dtype} stand there", [source.replaced(item, wrapped)]
+            yield f"allow a Cast to {dtype} there", [source.replaced(item, wrapped)]
 
 
 def _graph(source: PatternSource, item: Any) -> str:
@@ -252,26 +252,26 @@ def _graph(source: PatternSource, item: Any) -> str:
 
 
 def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iterator[Candidate]:
-    """Replace a spelled out form by its word, or allow a Cast."""
+    """Replace a spelled out form by a composite helper, or allow a Cast."""
     source = missed.source
     for call in dict.fromkeys([*missed.helpers, *source.helpers]):
         for word, given in matching_words(call, source.number):
             text = f"{_graph(source, call)}.{word}({', '.join(map(source.text_of, given))})"
             note = (find_composite(word).__doc__ or "").partition("\n")[0].rstrip(".")
-            yield f"write the word {word}, {note}", [source.replaced(call, text)]
+            yield f"use g.{word}: {note}", [source.replaced(call, text)]
     if with_casts:
         yield from _casts(missed)
 
 
 def _other_steps(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Use a word, allow a Cast, or add an operand that is added or multiplied there."""
+    """Use a composite helper, allow a Cast, or add an operand that the model adds or multiplies there."""
     yield from _other_spellings(missed)
     source, helper = missed.source, missed.miss.found.lower()
     for wanted, kind in ((NUMBERS, "float"), (OTHERS, "Tensor")) if helper in JOINS else ():
         free, capture = source.captured(wanted, kind)
         for item in {id(item): item for item in source.tensors() if source.is_in_pattern(item)}.values():
             text = f"{_graph(source, item)}.{helper}({source.text_of(item)}, {free})"
-            what = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, as {free}"
+            what = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, captured as {free}"
             yield what, [source.replaced(item, text), capture]
 
 
@@ -280,11 +280,11 @@ def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
     source = missed.source
     for call in missed.helpers:
         if missed.is_asked(call) and helper_name_of(call) == "op":
-            yield f"look for {missed.miss.found}", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
+            yield f"match {missed.miss.found} instead", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
         elif missed.is_asked(call):
             rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
             text = f'{_graph(source, call)}.op("{missed.miss.found}", {rest}'
-            yield f"look for {missed.miss.found}", [source.replaced(call, text)]
+            yield f"match {missed.miss.found} instead", [source.replaced(call, text)]
 
 
 def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -292,7 +292,7 @@ def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
     source = missed.source
     for call in source.helpers:
         text = source.text_of(call)
-        yield "let others use it too", [source.replaced(call, f"{_graph(source, call)}.shared({text})")]
+        yield "allow other consumers of it", [source.replaced(call, f"{_graph(source, call)}.shared({text})")]
 
 
 def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
@@ -306,10 +306,10 @@ def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
         if miss.found == "none":
             for argument in source.pattern.args.args[-1:] if not source.pattern.args.defaults else []:
                 text = f"{source.text_of(argument)} | None = None"  # type: ignore[arg-type]  # it has a span too
-                yield f"let {argument.arg} be left out", [source.replaced(argument, text)]
+                yield f"make {argument.arg} optional", [source.replaced(argument, text)]
         elif names:
             given = [source.free_name(name.lower()) for name in names]
             changes = [source.argument(call, ", ".join(f"{a}={b}" for a, b in zip(names, given, strict=True)))]
             parameters = [source.parameter(name, "Tensor | None", "None") for name in given]
             whole = TextEdit(parameters[0].start, parameters[0].end, "".join(item.text for item in parameters))
-            yield f"take {' and '.join(given)} too", [*changes, whole]
+            yield f"also capture {' and '.join(given)}", [*changes, whole]

@@ -24,7 +24,7 @@ FIXABLE_KINDS = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"
 
 @dataclass(slots=True)
 class _Help:
-    """What rules do for one finding, best first."""
+    """The effects of rules on one finding, best first."""
 
     fires: list[str] = field(default_factory=list)
     """Lines on rules that fire."""
@@ -37,9 +37,9 @@ class _Help:
 def suggest_rules(
     findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None
 ) -> list[tuple[Diagnostic, list[str]]]:
-    """Put rules that help first among the helps of findings, those that fire first.  The index must be sound.
+    """Put rules that help first among the helps of findings, those that fire first.  The index must be valid.
 
-    If a rule fires at all nodes of a placeholder, other helps are left out.
+    If a rule fires at all nodes of a placeholder, other helps are omitted.
 
     Returns:
         The findings that no rule fixes by itself, each with the names of the rules that look for its nodes.
@@ -83,7 +83,7 @@ class _RuleForTarget:
     """The model."""
 
     def add(self, found: Diagnostic, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
-        """Add a line on what the rule does for a finding.  needs: opset that it would need."""
+        """Add a line on the effect of the rule for a finding.  needs: opset that it would need."""
         count = len(fires.intersection(nodes))
         if count:
             if help_.is_whole and not self.rule.is_exact:
@@ -102,13 +102,13 @@ class _RuleForTarget:
             return None
         miss = next(iter(mismatches_at(self.index, self.rule, self.target, ep=self.ep, node=node)), None)
         if miss is not None and miss.opset:
-            return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
+            return f"rule {self.rule.name} may replace it from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):
-            return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
+            return f"rule {self.rule.name} replaces such nodes, but not this one: {miss.reason}"
         if miss is None or not miss.near or not is_placeholder or self.is_other_target:
             return None
-        why = f"does not fire ({miss.reason})"
-        return f"rule {self.rule.name} looks for it and {why}: {self._command('explain', 'IN')}"
+        why = f"but does not fire ({miss.reason})"
+        return f"rule {self.rule.name} matches such nodes, {why}: {self._command('explain', 'IN')}"
 
     def _command(self, *words: str) -> str:
         return command(*words, "--rules", self.rule.name, *placed(self.target, self.ep))

@@ -50,7 +50,7 @@ def check(
     sm: str | int = "86",
     dims: Mapping[str, int | tuple[int, int, int]] | None = None,
 ) -> Findings:
-    """Say what keeps a model from running on a target: every fault in one go, equal ones once with a count.
+    """List the problems that prevent a model from running on a target; equal ones once, with a count.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
@@ -68,11 +68,11 @@ def check(
         dims: sizes of free dimensions in that build: one, or (least, best, largest).
 
     Returns:
-        The findings, those that stop the model first; none, or none that `stops`, where the target runs it as far as
-        can be told.  `runtime` of them is what TensorRT itself said, and `runtime.end` why it came to no word, if so.
+        The findings, those that stop the model first.  If no finding `stops`, surgeon knows no reason why the target
+        should not run it.  Their `runtime` is the answer of TensorRT itself, and `runtime.end` why it gave none.
 
     Raises:
-        SurgeonError: bad input, or a library of plugins that brings TensorRT none.
+        SurgeonError: bad input, or a plugin library without plugin creators.
 
     Examples:
         >>> import surgeon
@@ -81,7 +81,7 @@ def check(
     """
     wanted = _target_named(target)
     if ep is not None and len(wanted.providers) < 2:
-        raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
+        raise UsageError(f"Target {target} has no choice of execution providers. Omit ep.")
     provider = resolve_provider(target, ep)
     custom_ops = declare_plugin_files(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
@@ -118,11 +118,11 @@ def _request(
 ) -> RuntimeRequest:
     """The request to the target's runtime.  Raises UsageError if the target has none."""
     if target.name != "tensorrt" and (trt is not None or build or dims):
-        raise UsageError(f"Engines are TensorRT's, and the target is {target.name}; give target tensorrt, or no build.")
+        raise UsageError(f"trt, build and dims need target tensorrt, but the target is {target.name}.")
     if build and not load:
-        raise UsageError("To build a model TensorRT has to read it; leave one of the two out.")
+        raise UsageError("build cannot be combined with load=False, because TensorRT must load the model to build it.")
     if dims and not build:
-        raise UsageError("Sizes are for a build; give build too.")
+        raise UsageError("dims needs build, because sizes matter only for an engine.")
     require_run_time(run_time)
     ranges = {name: _range(name, size) for name, size in dims.items()}
     return RuntimeRequest(load, run_time, trt, device=str(sm) if build else None, dims=ranges, plugins=plugins)
@@ -132,7 +132,9 @@ def _range(name: str, size: Any) -> tuple[int, int, int]:
     """The (minimum, optimum, maximum) size.  Raises UsageError for anything but one size or three."""
     sizes = tuple(size) if isinstance(size, (tuple, list)) else (size, size, size)
     if len(sizes) != 3 or not all(type(one) is int and one >= 0 for one in sizes):
-        raise UsageError(f"The size of {name!r} is {size!r}; give a number, or the least, the best and the largest.")
+        raise UsageError(
+            f"Invalid size {size!r} of {name!r}. Give one integer, or the smallest, the best and the largest."
+        )
     least, best, largest = sizes
     return least, best, largest
 
@@ -140,7 +142,7 @@ def _range(name: str, size: Any) -> tuple[int, int, int]:
 def _library_path(library: str) -> str:
     """The absolute path of a library.  Raises UsageError if it does not exist."""
     if not Path(library).is_file():
-        raise UsageError(f"There is no library of plugins '{library}': give the path of a shared library.")
+        raise UsageError(f"Plugin library not found: {library}")
     return str(Path(library).absolute())
 
 
@@ -153,7 +155,7 @@ def _target_named(name: str) -> Target:
     """The target of this name.  Raises UsageError for an unknown one."""
     found = target_of(name) if name in names() else None
     if not isinstance(found, Target):
-        raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checkable_targets())}.")
+        raise UsageError(f"No target named {name!r} for a check; choose one of {', '.join(checkable_targets())}.")
     return found
 
 
@@ -216,7 +218,7 @@ def _add_declared(findings: Findings, index: Index) -> None:
         return
     for found in newer if opset else ():
         rules = sum(text.startswith("rule ") for text in found.helps)
-        found.helps.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
+        found.helps.insert(rules, f"declare the opset of the nodes: {upgrade_to(opset)}")
 
 
 def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> None:
@@ -225,7 +227,7 @@ def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> No
     version = index.main.opset
     if opsets and version and version not in opsets:
         title = f"{target.title} {target.version}".strip()
-        reason = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
+        reason = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, but the model has opset {version}"
         is_read = (
             found.runtime is not None and found.runtime.title != ""
         )  # by the runtime itself, whatever it documents

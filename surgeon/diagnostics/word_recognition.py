@@ -1,4 +1,4 @@
-"""Finds vocabulary words that an expression spells out: `mul(x, x)` is a form of `square(x)`."""
+"""Finds composite helpers that an expression spells out: `mul(x, x)` is a form of `square(x)`."""
 
 import ast
 import inspect
@@ -53,7 +53,7 @@ def _named(name: str, item: Any) -> tuple[str, ...]:
 
 @cache
 def forms_of(word: str) -> tuple[ast.Call, ...]:
-    """The forms of a word that a pattern may spell out, with the word's parameters as names."""
+    """The forms of a composite helper that a pattern may spell out, with its parameters as names."""
     function = find_composite(word)
     if function is None:
         return ()
@@ -67,7 +67,7 @@ def forms_of(word: str) -> tuple[ast.Call, ...]:
 
 
 def matching_words(call: ast.Call, number: Number) -> Iterator[tuple[str, list[ast.expr]]]:
-    """The words of which a call is a form, and their arguments."""
+    """The composite helpers of which a call is a form, and their arguments."""
     for word in words():
         function = find_composite(word)
         parameters = list(inspect.signature(function).parameters)[1:] if function is not None else []

@@ -2,7 +2,7 @@
 
 org.pytorch.aten::ATen   attribute `operator`; all arguments are inputs (operator_export_type=ONNX_ATEN_FALLBACK)
 org.pytorch.aten::i0     the same with its name (ONNX_FALLTHROUGH); of other namespaces ns::op
-prim::PythonOp           an autograd.Function without its name and its numbers
+prim::PythonOp           an autograd.Function without its name and its arguments
 """
 
 from onnx import NodeProto
@@ -12,13 +12,13 @@ from surgeon.ops.schemas.op_schema import domains
 ATEN_DOMAIN = "org.pytorch.aten"
 FALLBACK = "ATen"
 TORCHSCRIPT_DOMAIN = "prim"
-NO_ATTRIBUTES = ("operator", "overload_name")  # of ATen: which operator it is
+NO_ATTRIBUTES = ("operator", "overload_name")  # of ATen: the operator
 
 
 def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
-    """The namespace, name and overload (None if unknown) of the torch operator that a node may stand for.
+    """The namespace, name and overload (None if unknown) of the torch operator that a node represents, if any.
 
-    None for nodes of ONNX's and ONNX Runtime's domains, and for pieces of TorchScript.
+    None for nodes of ONNX's and ONNX Runtime's domains, and for parts of TorchScript.
     """
     domain, name = node.domain, node.op_type
     if domain in ("", TORCHSCRIPT_DOMAIN) or domain in domains():
@@ -34,15 +34,15 @@ def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
 
 
 def lost(node: NodeProto) -> str | None:
-    """One sentence on a node of which nobody can say what it computes; None for any other."""
+    """A message about a node whose computation is unknown; None for any other."""
     if node.domain != TORCHSCRIPT_DOMAIN:
         return None
     if node.op_type == "PythonOp":
         return (
-            "prim::PythonOp stands for an autograd.Function whose name and numbers the exporter has not written, so it "
-            "cannot be recovered; export again and name the class in surgeon.torch.export(..., placeholders=[...])."
+            "prim::PythonOp represents an autograd.Function, but the exporter did not write its name and arguments. "
+            "Export the model again, and list the class in surgeon.torch.export(..., placeholders=[...])."
         )
     return (
-        f"prim::{node.op_type} is a piece of TorchScript and no operator; export again without ONNX_FALLTHROUGH, and "
-        "name what the exporter does not know in surgeon.torch.export(..., placeholders=[...])."
+        f"prim::{node.op_type} is part of TorchScript, not an operator. Export the model again without "
+        "ONNX_FALLTHROUGH, and list unknown ops in surgeon.torch.export(..., placeholders=[...])."
     )

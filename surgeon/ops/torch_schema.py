@@ -1,8 +1,8 @@
 """The schemas of torch's operators, as text and as plain values: names, types and defaults of arguments.
 
 `parse` reads one schema as torch writes it.  ATen's are in a table of the package (`tests/make_aten_schemas.py` writes
-it), so no torch is needed for them; those of other namespaces come from `torch_schema`, or from torch where the user's
-own program has loaded it.
+it), so they do not need torch.  Those of other namespaces come from `torch_schema`, or from torch if the user's program
+has loaded it.
 """
 
 import ast
@@ -48,9 +48,9 @@ SCALAR_TYPES: ScalarTypes = MappingProxyType(
 
 # The attribute type of an argument other than a tensor; a Scalar is INT or FLOAT by its value.
 _ATTRIBUTES = {"int": "INT", "bool": "INT", "float": "FLOAT", "str": "STRING", "ScalarType": "INT", "Scalar": "NUMBER"}
-# What says where and how a tensor lies, and nothing of its numbers: a placeholder leaves it out.
+# Arguments about the memory of a tensor, not its numbers: a placeholder omits them.
 _BESIDE = ("Device", "Layout", "MemoryFormat", "Generator", "Stream")
-_ALIAS = re.compile(r"\([a-z*|! ]*(?: -> [a-z*| ]*)?\)")  # (a!), (a -> *): what aliases what says nothing here
+_ALIAS = re.compile(r"\([a-z*|! ]*(?: -> [a-z*| ]*)?\)")  # (a!), (a -> *): aliases do not matter here
 _TYPE = re.compile(r"(?P<base>[\w.]+(?:\(.*\))?|\(.*\))(?P<marks>(?:\?|\[\d*\])*)$")
 _SCHEMA = re.compile(r"\s*(?P<ns>\w+)::(?P<name>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)$", re.DOTALL)
 _OPENING, _CLOSING = "([", ")]"
@@ -69,7 +69,7 @@ class Argument:
     keyword_only: bool = False
     """It cannot be positional."""
     has_default: bool = False
-    """It may be left out."""
+    """It may be omitted."""
 
     @property
     def base(self) -> str:
@@ -83,7 +83,7 @@ class Argument:
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes several values."""
+        """Whether it accepts several values."""
         return "[" in self.type
 
     @property
@@ -93,16 +93,16 @@ class Argument:
 
     @property
     def attribute(self) -> str | None:
-        """How a placeholder writes it: INT, FLOAT, STRING, INTS, FLOATS, STRINGS, or NUMBER(S): INT or FLOAT by value.
+        """Its attribute type: INT, FLOAT, STRING, INTS, FLOATS, STRINGS, or NUMBER(S), which is INT or FLOAT by value.
 
-        None for tensors, which are inputs, for what a placeholder leaves out, and for what ONNX has no attribute for.
+        None for tensors, for arguments that a placeholder omits, and for types that ONNX attributes do not have.
         """
         kind = _ATTRIBUTES.get(self.base)
         return kind and kind + "S" * self.is_list
 
     @property
     def is_left_out(self) -> bool:
-        """Whether a placeholder does without it: a device, a layout, a memory format, a generator."""
+        """Whether a placeholder omits it: a device, a layout, a memory format, a generator."""
         return self.base in _BESIDE
 
 
@@ -144,18 +144,18 @@ class TorchSchema:
 def parse(text: str) -> TorchSchema:
     """Read a schema: `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 
-    Raises UsageError for text of another form.
+    Raises UsageError for an invalid schema.
     """
     head = _SCHEMA.match(text)
     if head is None:
         raise UsageError(
-            f"{text.strip()!r} is no schema of a torch operator; write one as torch does: "
+            f"{text.strip()!r} is not a schema of a torch operator. Example: "
             "'mylibrary::op(Tensor x, float alpha=1.0) -> Tensor'."
         )
     inside, after = _closed(head["rest"], text)
     arrow, _, returned = after.partition("->")
     if arrow.strip() or not returned.strip():
-        raise UsageError(f"The schema {text.strip()!r} says not what it returns; end it with '-> Tensor'.")
+        raise UsageError(f"The schema {text.strip()!r} has no return type. End it with '-> Tensor'.")
     arguments, keyword_only = [], False
     for item in _items(inside):
         if item == "*":
@@ -172,10 +172,10 @@ def parse(text: str) -> TorchSchema:
 
 
 def torch_schema(text: str) -> TorchSchema:
-    """Make the schema of an operator known where torch is not loaded, or does not have the operator.
+    """Declare the schema of an operator, if torch is not loaded or does not have the operator.
 
-    The rule `named_arguments` then knows what the inputs of such a node mean.  A later schema of the same name and
-    overload replaces the earlier.
+    The rule `named_arguments` then knows the meaning of the inputs of such a node.  A later schema of the same name and
+    overload replaces the earlier one.
 
     Args:
         text: a schema as torch writes it.
@@ -184,7 +184,7 @@ def torch_schema(text: str) -> TorchSchema:
         The schema: namespace, name, overload and arguments.
 
     Raises:
-        UsageError: text that is no schema.
+        UsageError: the schema is invalid.
 
     Examples:
         >>> import surgeon
@@ -228,7 +228,7 @@ def matching_overload(
     if not everything:
         near = near_names(namespace, name)
         hint = f"did you mean {' or '.join(near)}?" if near else "give its schema to surgeon.torch_schema."
-        raise UsageError(f"Nobody knows the schema of {namespace}::{name}; {hint}")
+        raise UsageError(f"surgeon does not know the schema of {namespace}::{name}; {hint}")
     of_name = [one for one in everything if overload is None or one.overload == overload]
     if not of_name:
         listed = ", ".join(one.overload or "default" for one in everything)
@@ -236,12 +236,12 @@ def matching_overload(
     fits = [one for one in of_name if _fits(one, inputs, takes)]
     if not fits:
         what = f"{inputs} arguments" if inputs is not None else "these arguments"
-        raise UsageError(f"No overload of {namespace}::{name} takes {what} of these kinds: check the node's inputs.")
+        raise UsageError(f"No overload of {namespace}::{name} accepts {what}. Check the inputs of the node.")
     return min(fits, key=lambda one: (len(one.arguments), -len(one.tensors)))
 
 
 def namespaces_of(name: str) -> list[str]:
-    """The namespaces, but for ATen's, that have an operator of a name: declared, or of torch if that is loaded."""
+    """The namespaces, except for ATen's, that have an operator of a name: declared, or registered in a loaded torch."""
     found = {namespace for namespace, own in _declared if own == name}
     listing = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dispatch_get_all_op_names", None)
     for full in listing() if listing is not None else ():
@@ -271,7 +271,7 @@ _declared: dict[tuple[str, str], dict[str, TorchSchema]] = {}
 
 @cache
 def _table() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """The lines of the table by namespace and name; a line is read when it is asked for."""
+    """The lines of the table by namespace and name; each line is parsed on demand."""
     text = (files("surgeon.ops") / "data" / "aten_schemas.txt").read_text(encoding="utf-8")
     lines: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
@@ -288,7 +288,7 @@ def _from_table(namespace: str, name: str) -> tuple[TorchSchema, ...]:
 
 
 def _from_torch(namespace: str, name: str) -> Iterator[TorchSchema]:
-    """What torch has registered, if it is loaded: a user's own operators, and those of newer releases."""
+    """The schemas that torch has registered, if it is loaded: of user operators, and of newer releases."""
     torch = sys.modules.get("torch")
     listing = getattr(getattr(torch, "_C", None), "_jit_get_schemas_for_operator", None)
     if listing is None or (namespace, name) in _table():
@@ -299,17 +299,17 @@ def _from_torch(namespace: str, name: str) -> Iterator[TorchSchema]:
 
 
 def _closed(text: str, whole: str) -> tuple[str, str]:
-    """What stands before the parenthesis that closes, and what after."""
+    """The text before the closing parenthesis, and the text after it."""
     depth = 1
     for place, letter in _bare(text):
         depth += (letter in _OPENING) - (letter in _CLOSING)
         if depth == 0:
             return text[:place], text[place + 1 :]
-    raise UsageError(f"The schema {whole.strip()!r} has a parenthesis that does not close; close it.")
+    raise UsageError(f"The schema {whole.strip()!r} has an unclosed parenthesis.")
 
 
 def _bare(text: str) -> Iterator[tuple[int, str]]:
-    """The letters that stand in no quotes, with their places."""
+    """The letters outside quotes, with their positions."""
     quote, escaped = "", False
     for place, letter in enumerate(text):
         if quote:
@@ -321,7 +321,7 @@ def _bare(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _items(text: str) -> list[str]:
-    """What commas divide, but for those inside brackets."""
+    """The parts between commas, except for commas in brackets."""
     depth, start, found = 0, 0, []
     for place, letter in _bare(text):
         depth += (letter in _OPENING) - (letter in _CLOSING)
@@ -337,7 +337,7 @@ def _argument(item: str, whole: str) -> Argument:
     kind, _, name = left.strip().rpartition(" ")
     if not kind or not name.isidentifier():
         raise UsageError(
-            f"The argument {item!r} of the schema {whole.strip()!r} wants a type and a name: 'float alpha'."
+            f"The argument {item!r} of the schema {whole.strip()!r} needs a type and a name, for example 'float alpha'."
         )
     made = Argument(name, _plain(kind, whole), has_default=default is not None)
     return made if default is None else replace(made, default=_default(default, made))
@@ -353,13 +353,13 @@ def _plain(kind: str, whole: str) -> str:
     bare = _ALIAS.sub("", kind).strip()
     found = _TYPE.match(bare)
     if found is None:
-        raise UsageError(f"The schema {whole.strip()!r} has the type {kind!r}, which torch does not have; correct it.")
+        raise UsageError(f"The schema {whole.strip()!r} has the type {kind!r}, which torch does not have.")
     base = {"SymInt": "int", "SymBool": "bool", "SymFloat": "float", "number": "Scalar"}.get(found["base"])
     return (base or found["base"]) + found["marks"]
 
 
 def _default(text: str, argument: Argument) -> Any:
-    """A default as a Python value: one number for a list of fixed length stands for each of its elements."""
+    """A default as a Python value; one number for a list of fixed length is repeated for each element."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):

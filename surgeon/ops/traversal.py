@@ -13,12 +13,12 @@ from surgeon.errors import GraphError
 from surgeon.ops.schemas.op_schema import normalize_domain
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-"""The kinds of attribute that hold graphs."""
+"""The attribute types that contain graphs."""
 FunctionKey = tuple[str, str, str]
-"""What a local function, and a call of it, go by: domain, name and overload."""
+"""The key of a local function and of its calls: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
 MAX_EXPANDED = 1 << 20
-"""The nodes that a model may have once all calls of local functions are inlined: more than any exporter writes."""
+"""The maximum number of nodes of a model after inlining all calls of local functions: more than any exporter writes."""
 
 
 def bytes_without(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
@@ -32,12 +32,12 @@ def bytes_without(message: AttributeProto | NodeProto | TensorProto, *fields: st
 
 
 def function_key(function: FunctionProto) -> FunctionKey:
-    """What calls of a function go by."""
+    """The key by which calls refer to a function."""
     return function.domain, function.name, function.overload
 
 
 def node_label(node: NodeProto) -> str:
-    """What to call a node when speaking to a person: its name, or that of its first output."""
+    """The name of a node in messages: its own, or that of its first output."""
     return str(node.name) or next((name for name in node.output if name), node.op_type)
 
 
@@ -52,7 +52,7 @@ def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def attribute_graphs(attribute: AttributeProto) -> list[GraphProto]:
-    """The graphs that an attribute holds."""
+    """The graphs in an attribute."""
     has_graph = attribute.type == AttributeProto.GRAPH or attribute.HasField("g")
     return [attribute.g, *attribute.graphs] if has_graph else list(attribute.graphs)
 
@@ -137,7 +137,7 @@ def unique_name(name: str, *taken: Container[str]) -> str:
 
 
 def find_cycle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
-    """Items each of which needs the one behind it, and the last one the first; none where all can be put in order."""
+    """Items in a cycle: each needs the next, and the last one the first; empty without a cycle."""
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
@@ -146,7 +146,7 @@ def find_cycle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
 
 
 def expanded_sizes(functions: Mapping[FunctionKey, FunctionProto]) -> dict[FunctionKey, int]:
-    """The nodes that one call of each function comes to once all calls are inlined.  No function may call itself."""
+    """For each function, the number of nodes of one call after inlining all calls.  No function may call itself."""
     called = {key: [called_function_key(node) for node in all_nodes(one.node)] for key, one in functions.items()}
     sizes: dict[FunctionKey, int] = {}
     for key in TopologicalSorter({key: functions.keys() & keys for key, keys in called.items()}).static_order():
@@ -155,7 +155,7 @@ def expanded_sizes(functions: Mapping[FunctionKey, FunctionProto]) -> dict[Funct
 
 
 def expanded_count(model: ModelProto) -> int:
-    """The nodes of a model once all calls are inlined, bodies included.  No function may call itself."""
+    """The number of nodes of a model after inlining all calls, bodies included.  No function may call itself."""
     if not model.functions:
         return sum(1 for _ in all_nodes(model.graph.node))
     sizes = expanded_sizes({function_key(function): function for function in model.functions})
@@ -163,9 +163,9 @@ def expanded_count(model: ModelProto) -> int:
 
 
 def require_finite_calls(model: ModelProto) -> None:
-    """Raise GraphError where local functions call themselves, or one another so often that no runtime can inline them.
+    """Raise GraphError for recursive local functions, and for so many nested calls that no runtime can inline them.
 
-    Runtimes inline all calls before they run anything, so a file of forty functions can stand for 2^40 nodes.
+    Runtimes inline all calls before they run anything, so a file of forty functions can represent 2^40 nodes.
     """
     if not model.functions:
         return
@@ -175,16 +175,15 @@ def require_finite_calls(model: ModelProto) -> None:
     if around:
         domain, name, _ = around[0]
         raise GraphError(
-            f"The local function {domain}::{name} calls itself, which ONNX forbids; mend the model or export it again."
+            f"The local function {domain}::{name} calls itself, which ONNX does not allow. Export the model again."
         )
     total = expanded_count(model)
     if total > MAX_EXPANDED:
         sizes = expanded_sizes(functions)
         domain, name, _ = max(sizes, key=sizes.__getitem__)
         raise GraphError(
-            f"With its local functions inlined the model has {total:,} nodes, more than the {MAX_EXPANDED:,} that "
-            f"surgeon supports: {domain}::{name} and the functions that it calls call one another many times over. "
-            "Export it without functions, or call them less often."
+            f"The model has {total:,} nodes after inlining its local functions, but surgeon supports at most "
+            f"{MAX_EXPANDED:,}. The largest function is {domain}::{name}. Export the model without functions."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a run is asked to establish of its changes, and how their result is saved."""
+"""The checks of a run, and how its result is saved."""
 
 import os
 import time
@@ -19,7 +19,7 @@ WORDS: dict[str, tuple[bool, Whole]] = {
     "both": (True, "always"),
     "none": (False, "never"),
 }
-"""By the word of a user: whether sites are proved, and whether whole models are compared."""
+"""By the user's value of `check`: whether sites are proved, and whether whole models are compared."""
 
 
 class PhaseTimer:
@@ -44,7 +44,7 @@ class PhaseTimer:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What to establish of a change, and how."""
+    """The checks of a change, and their options."""
 
     sites: bool = True
     """Whether each site of rules is proved, and rolled back if its proof fails."""
@@ -55,7 +55,7 @@ class Checks:
     options: CheckOptions = field(default_factory=CheckOptions)
     """Seeds, sizes, tolerances and limits of the runs."""
     dry_run: bool = False
-    """Whether to report only, and establish and write nothing."""
+    """Whether to only report: check nothing and write nothing."""
     progress: Progress | None = None
     """Called after each rewrite with the rule's name and the number of rewrites, and at each phase of the checks."""
     timer: PhaseTimer = field(default_factory=PhaseTimer, compare=False)
@@ -71,7 +71,7 @@ class Checks:
         *,
         dry_run: bool = False,
     ) -> Self:
-        """The checks of a user's word.  known: allowed words.  Raises UsageError for invalid arguments."""
+        """The checks for a value of `check`.  known: allowed values.  Raises UsageError for invalid arguments."""
         found = resolve_options(options)
         found.require()
         require_check(check, known, require_proof)
@@ -88,7 +88,7 @@ class Saving:
     """How the result of a run is saved."""
 
     output: str | os.PathLike[str] | None = None
-    """Path to write, as the user gave it; None for models in memory."""
+    """Path to write, exactly in the user's spelling; None for models in memory."""
     external_data: ExternalDataMode = "auto"
     """How to write data files."""
     force: bool = False

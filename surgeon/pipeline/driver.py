@@ -1,7 +1,7 @@
 """The driver of all changes of models: opens a source once, applies transforms in order, and saves the result once.
 
-Each change is compared with the model before it.  If a claim does not hold, the transform may make the same change
-again in a fresh draft, asking for less; this is how sites are rolled back.
+Each change is compared with the model before it.  If a claim fails, the transform may repeat the change in a fresh
+draft with a smaller claim; this is how sites are rolled back.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,23 +40,23 @@ def run(
     report: Report | None = None,
     agree: Callable[[Report], None] = lambda _: None,
 ) -> tuple[Any, Report]:
-    """Apply transforms to a model in order, establish what each claims, and save the result.
+    """Apply transforms to a model in order, establish the claim of each, and save the result.
 
     Args:
-        source: a path (then `saving.output` says where to write; it may be the same path), a ModelProto or a gs.Graph
-            (which may be written too).
+        source: a path (with `saving.output`, which may be the same path), a ModelProto or a gs.Graph (which may be
+            saved too).
         transforms: at least one.
-        checks: what to establish.
+        checks: the checks.
         saving: how to save.
-        report: gets a step for each transform, also where an error is raised.
-        agree: called with what a transform did before anything runs, and after each rollback; it may raise an error.
+        report: gets a step for each transform, even if an error is raised.
+        agree: called with the report of a transform before anything runs, and after each rollback; it may raise.
 
     Returns:
-        The path written, or the model in the kind it was given, and the report.  Transforms may share a step.
+        The output path, or the model in the same type as `source`, and the report.  Transforms may share a step.
 
     Raises:
         CheckFailed: a claim does not hold, and the transform has no smaller one; nothing is written.
-        GraphError: a result breaks ONNX's rules.
+        GraphError: a result violates ONNX's rules.
         SurgeonError: the errors of the transforms; `error.step` is the number of the transform.
     """
     report = Report("", "") if report is None else report
@@ -97,19 +97,19 @@ class _Run:
     """One run over an opened model."""
 
     source: ModelLike
-    """The model as the user gave it."""
+    """The model that the user gave."""
     original: OutputModel
     """The same as a path or a proto."""
     model: Model
     """The same, opened."""
     checks: Checks
-    """What to establish of the next change."""
+    """The checks of the next change."""
     saving: Saving
     """How to save the result."""
     report: Report
     """Has the steps so far."""
     agree: Callable[[Report], None]
-    """Called with what a transform did; it may raise an error."""
+    """Called with the report of a transform; it may raise an error."""
     stack: ExitStack
     """Removes temporary files."""
     output: Path | None = field(init=False)
@@ -117,13 +117,13 @@ class _Run:
     state: Snapshot = field(init=False)
     """The model after the changes so far."""
     result: Any = None
-    """What is returned."""
+    """The returned model or path."""
     is_changed: bool = False
     """Whether any transform changed the model."""
 
     def __post_init__(self) -> None:
         self.output = resolve_output(self.saving.output)
-        model = declaring(self.model, self.checks.options.assume)  # so that all later steps see the assumptions
+        model = declaring(self.model, self.checks.options.assume)  # all later steps see the assumptions
         self.state = Snapshot(model, self.output, self.stack, self.original)
         self.report.source, self.report.output = model_name(self.source), str(self.saving.output or "")
         self.report.assumptions = assumption_lines(self.state.model.skeleton)
@@ -154,7 +154,7 @@ class _Run:
             self.state = Snapshot(draft, self.output, self.stack)
 
     def _establish_or_less(self, claim: Claim, draft: ModelDraft, *, is_last: bool) -> tuple[Claim, ModelDraft]:
-        """The claim that holds, and its draft: the given one, or one that asks for less.  Raises if none holds."""
+        """The claim that holds, and its draft: the given one, or one with a smaller claim.  Raises if none holds."""
         while True:
             self.add(claim.report)
             self.agree(claim.report)
@@ -178,7 +178,7 @@ class _Run:
         return draft
 
     def _settle(self, draft: ModelDraft, claim: Claim, *, is_last: bool) -> Failure | None:
-        """Establish a claim, and save the model if it is the last; the failure if the claim does not hold."""
+        """Establish a claim, and save the model if it is the last; returns the failure if the claim does not hold."""
         after = Snapshot(draft, self.output, self.stack)
         if self.checks.dry_run:
             return self._establish(after, claim) if claim.runs_before else None
@@ -194,9 +194,9 @@ class _Run:
             return self._save(draft, claim, after)
 
     def _save(self, draft: ModelDraft, claim: Claim, after: Snapshot) -> Failure | None:
-        """Write the model, establish its claim on what was written, and keep it if that holds."""
+        """Write the model, establish the claim on the written model, and keep it if the claim holds."""
         if not claim.changed and not self.is_changed:
-            draft = ModelDraft(self.model)  # nothing relies on the user's assumptions: the bytes stay
+            draft = ModelDraft(self.model)  # nothing depends on the user's assumptions: the bytes stay
         if self.output is None:
             self.result = draft.patch().to_proto()
             after.written_at(self.result)
@@ -214,7 +214,7 @@ class _Run:
         return failure
 
     def _establish(self, after: Snapshot, claim: Claim) -> Failure | None:
-        """Whether a change is what it claims, as far as the checks ask; the failure if it is not."""
+        """Whether a change satisfies its claim, as far as the checks require; returns the failure if it does not."""
         if not claim.changed:
             return None
         if self.checks.progress is not None and claim.prove is not None:
@@ -236,7 +236,7 @@ class _Run:
     def _examine(self, after: Snapshot, claim: Claim, options: CheckOptions) -> Failure:
         """Check the structure of a result, whether it loads, and its relation to the model before; no reason if right.
 
-        If sites can be blamed, a result that was compared and did not fail is loaded only if it may not have run.
+        If the change has sites, a compared result without a failure is loaded only if it may not have run.
         """
         checks, words, has_sites = self.checks, claim.words, claim.prove is not None
         failure = claim.inspect(after) if claim.inspect is not None else None
@@ -245,7 +245,7 @@ class _Run:
         if not (has_sites and checks.is_off):
             complaint = structural_fault(self.state.model, after.opened)
             if complaint is not None and has_sites:
-                return Failure.of(f"it is invalid, {complaint}", words.differs)
+                return Failure.of(f"it is invalid: {complaint}", words.differs)
             if complaint is not None:
                 return Failure(complaint, f"{words.invalid} ({complaint})", is_invalid=True)
         compares = checks.whole == "always" or (checks.whole == "auto" and not claim.structure and not has_sites)

@@ -1,4 +1,4 @@
-"""The model between two transforms; a file of it exists only while a runtime asks for one."""
+"""The model between two transforms; it has a file only while a runtime needs one."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +13,7 @@ from surgeon.file.temporary_model import temporary_model
 
 
 class Snapshot:
-    """A model that does not change any more.
+    """A model that no longer changes.
 
     model   the source, or a draft over it
     """
@@ -39,7 +39,7 @@ class Snapshot:
         return self._made
 
     def loadable(self) -> tuple[OutputModel, Path | None]:
-        """The model for a runtime that runs nothing, and the folder of its data: without a file if that is possible."""
+        """The model for a runtime that only loads it, and the folder of its data: without a file if possible."""
         is_light = isinstance(self.model, EditableModel) and self._made is None and not self.model.files
         light: onnx.ModelProto | None = self_referencing_model(self.model) if is_light else None
         if light is None or self.model.path is None:
@@ -47,9 +47,9 @@ class Snapshot:
         return light, self.model.path.parent
 
     def node_count(self) -> int | None:
-        """The nodes of the model, functions inlined and bodies included, where they are known without reading it."""
+        """The nodes of the model, functions inlined and bodies included, if they are known without reading it."""
         return self.model.node_count() if isinstance(self.model, EditableModel) else None
 
     def written_at(self, path: OutputModel | None) -> None:
-        """Note the file or the model in memory that this model was written to; None if it is gone."""
+        """Record the file or the model in memory that this model was written to; None if it is gone."""
         self._made = path

@@ -1,4 +1,4 @@
-"""Transforms: the changes of models, and what each of them claims of its result."""
+"""Transforms: changes of models, and their claims about the result."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from surgeon.runtime.sessions.ort_session import Lack
 
 Relation = Callable[[Snapshot, OutputModel, CheckOptions], CheckResult]
-"""Compares the model after a change with the model before it; never raises for what a model does."""
+"""Compares the model after a change with the model before it; never raises for an error of a model."""
 
 
 class Failure(NamedTuple):
@@ -49,24 +49,24 @@ class Failure(NamedTuple):
     def description(self) -> str:
         """The reason and, if inner tensors were compared, the first tensor that differs."""
         first = "" if self.result is None else self.result.first_different
-        return f"{self.reason}; the first tensor to leave tolerance is {first!r}" if first else self.reason
+        return f"{self.reason}; the first tensor outside the tolerance is {first!r}" if first else self.reason
 
 
 class Words(NamedTuple):
-    """How messages speak of a result, as clauses."""
+    """Descriptions of a result in messages, as clauses."""
 
     differs: str
-    """It is not what it claims to be."""
+    """It does not satisfy its claim."""
     doubted: str
     """It lacks a required proof."""
     invalid: str
-    """It breaks ONNX's rules."""
+    """It violates ONNX's rules."""
     unloadable: str
-    """ONNX Runtime loads the original only."""
+    """ONNX Runtime loads only the original."""
 
     @classmethod
     def of(cls, made: str, original: str = "the original") -> Self:
-        """The words for a model.  made: how it came to be, as "edited".  original: what it is compared with."""
+        """The words for a model.  made: its origin, such as "edited".  original: the model that it is compared with."""
         model = f"The {made} model"
         return cls(
             f"{model} differs from {original}",
@@ -78,10 +78,10 @@ class Words(NamedTuple):
 
 @dataclass(slots=True)
 class Claim:
-    """What a transform did to a draft, and what the driver has to establish of the result."""
+    """The effect of a transform on a draft, and the relation that the driver has to establish."""
 
     report: Report
-    """What the transform does; several may share one."""
+    """Report of the transform; several may share one."""
     words: Words
     """How messages speak of the result."""
     relation: Relation
@@ -95,17 +95,17 @@ class Claim:
     prove: Callable[[Snapshot], Failure | None] | None = None
     """Proves the sites that have no proof yet."""
     inspect: Callable[[Snapshot], Failure | None] | None = None
-    """Examines the written result before all else."""
+    """Examines the written result first."""
     runs_before: bool = False
-    """Whether runs decide what is changed, so that a dry run makes them too."""
+    """Whether runs decide the change, so that a dry run needs them too."""
     confirm: Callable[[], None] | None = None
     """Raises if the change is not the expected one; called before the result is written."""
     less: "Callable[[Failure, ModelDraft], Claim | None] | None" = None
-    """Makes the same change in a fresh draft, asking for less; None if that is impossible."""
+    """Repeats the change in a fresh draft with a smaller claim; None if that is impossible."""
     tolerated: "Collection[Lack]" = field(default=FOREIGN_OPS)
     """Lacks of ONNX Runtime that do not matter for the result."""
     originals: Sequence[OutputModel] = ()
-    """Models besides the source of the run that the change began with."""
+    """Models besides the source of the run from which the change started."""
 
     @classmethod
     def unchanged(cls, report: Report) -> Self:
@@ -127,7 +127,7 @@ class Compound(Protocol):
 
     @property
     def report(self) -> Report:
-        """What they do together; the run has no steps for single ones."""
+        """Their common report; the run has no steps for single ones."""
         ...
 
     def expand(self, draft: ModelDraft, checks: Checks) -> "Sequence[Transform | Compound]":

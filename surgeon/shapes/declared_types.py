@@ -14,7 +14,7 @@ from surgeon.shapes.algebra.size_expressions import Size, parse_size, symbol, sy
 from surgeon.shapes.tensor_types import UNKNOWN, PartialType, TensorType
 
 RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
-"""The metadata key under which torch's exporter records the dynamic dims of a program and their ranges."""
+"""The metadata key with the dynamic dims of a program and their ranges, as torch's exporter writes it."""
 
 
 class ValueInfos:
@@ -37,7 +37,7 @@ class ValueInfos:
 class DeclaredTypes:
     """The declared types of all scopes, parsed on demand.
 
-    ignore_dim_names: treat all dims of the inputs as different, whatever their names, and trust no other shape.
+    ignore_dim_names: treat all dims of the inputs as different, even of the same name, and trust no other shape.
     """
 
     def __init__(self, origin: OriginalModel, *, ignore_dim_names: bool = False) -> None:
@@ -62,14 +62,14 @@ class DeclaredTypes:
     def has_reliable_dim_names(self) -> bool:
         """Whether dims of one name have one size, as torch.export guarantees: it names each dynamic dim.
 
-        Hand-written names carry no such guarantee.  A model with more names than torch recorded was edited later, as by
-        a merge.
+        Hand-written names have no such guarantee.  A model with more names than torch recorded was edited later, for
+        example by a merge.
         """
         noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
         return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) == len(self.symbols)
 
     def draft(self, home: Scope, name: str) -> PartialType:
-        """What the file declares of a tensor in the scope that defines it."""
+        """The declaration of a tensor in the scope that defines it."""
         key = id(home.proto)
         if key not in self._infos:
             self._infos[key] = ValueInfos(home)
@@ -111,7 +111,7 @@ class DeclaredTypes:
 def _is_fixed(graph: onnx.GraphProto) -> bool:
     """Whether all dims in value_info are numbers, although the inputs have dynamic dims.
 
-    Then the dims were made dynamic after the export, and value_info is stale.
+    In that case the dims were made dynamic after the export, and value_info is stale.
     """
     shapes = (_tensor(value.type)[1] for value in graph.value_info)
     known_shapes = (shape.dim for shape in shapes if shape is not None)

@@ -49,7 +49,7 @@ class Dtypes:
         return None
 
     def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:
-        """(dtype, types that the schema allows) of a tensor and of those below it that must have the same type."""
+        """(dtype, types that the schema allows) of a tensor and of those before it that must have the same type."""
         seen, waiting = {name}, [(scope, name)]
         while waiting and len(seen) < TIED_LIMIT:
             scope, name = waiting.pop()

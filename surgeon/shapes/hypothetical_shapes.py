@@ -1,4 +1,4 @@
-"""Shapes of a model as if some nodes read other tensors."""
+"""Shapes of a model if some nodes read other tensors."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ Place = tuple[Scope, str]
 class HypotheticalShapes(ShapeInference):
     """Types and values under suppositions: `suppose` lets a node read a tensor that does not exist yet.
 
-    Of a tensor that depends on a supposition only the declared dtype is trusted.
+    Only the declared dtype is trusted of a tensor that depends on a supposition.
     """
 
     def __init__(self, index: Index) -> None:
@@ -86,9 +86,9 @@ class HypotheticalShapes(ShapeInference):
         return super()._constant(home, name) if self.is_constant(home, name) else None
 
     def _types_after_iteration(self, body: Scope, types: Mapping[str, PartialType]) -> dict[str, PartialType]:
-        """As in `ShapeInference`; where the body declares a fixed shape, the shape stays as at first.
+        """As in `ShapeInference`; if the body declares a fixed shape, the shape stays as at first.
 
-        Whoever makes a dim of the first dynamic also changes the body.
+        An edit that makes a dim of the first shape dynamic also changes the body.
         """
         after = super()._types_after_iteration(body, types)
         stated = {name: self._doubted.stated(body, name).shape for name in types}
@@ -116,7 +116,7 @@ class _Doubted(DeclaredTypes):
         return super().draft(home, name)
 
     def draft(self, home: Scope, name: str) -> PartialType:
-        """As `DeclaredTypes`; for a doubted tensor only the dtype."""
+        """As `DeclaredTypes`; only the dtype for a doubted tensor."""
         found = super().draft(home, name)
         return PartialType(found.dtype, None) if (id(home.proto), name) in self.doubted else found
 

@@ -45,7 +45,7 @@ def elements_of(index: Index) -> "SymbolicElements":
 
 
 def columns_of(index: Index) -> "EqualColumns":
-    """Equal columns of the same tensors; rules that compute constants make more of them known."""
+    """Equal columns of the same tensors; rules that compute constants add to the known ones."""
     from surgeon.shapes.op_rules.values.equal_columns import EqualColumns  # not at the top: few rules ask
 
     columns = index.cached_analysis(EqualColumns, lambda: EqualColumns(shapes_of(index)))

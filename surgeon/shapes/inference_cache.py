@@ -10,8 +10,8 @@ from surgeon.shapes.tensor_types import TensorType
 class InferenceCache:
     """Output types by op and input types, for ops whose rules depend on nothing else.
 
-    Inputs are compared by identity, which is faster than by value: a cache miss costs no more than the rule.  other:
-    ops to leave out, such as local functions.
+    Inputs are compared by identity, which is faster than by value.  A cache miss costs at most as much as the rule.
+    other: ops to exclude, such as local functions.
     """
 
     def __init__(self, other: Container[str] = ()) -> None:

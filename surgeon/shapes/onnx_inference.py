@@ -24,9 +24,9 @@ REFUSALS = (
 
 
 def infer(site: NodeView) -> Sequence[PartialType]:
-    """What onnx infers for the outputs of a node whose op has no rule here; only dtypes if it fails.
+    """The inferred outputs of a node whose op has no rule here; only dtypes if inference fails.
 
-    It is not used for ops with a rule: on odd inputs that the rule rejects, inference can take forever (Expand).
+    It is not used for ops with a rule: on invalid inputs that the rule rejects, inference can take forever (Expand).
     """
     inferred = None if site.node.op in RULES or site.is_misread else _by_onnx(site)
     if inferred is None:
@@ -37,9 +37,9 @@ def infer(site: NodeView) -> Sequence[PartialType]:
 def keeps_output_types(
     site: NodeView, attributes: Mapping[str, AttributeProto | None], values: Mapping[int, TensorProto]
 ) -> bool:
-    """Whether a node makes tensors of the dtypes and shapes that it makes, were some things of it others.
+    """Whether a node would keep the dtypes and shapes of its outputs if some of its attributes or values differed.
 
-    attributes: by name; None for one that is left out.  values: of inputs, by position.  True of an op that onnx does
+    attributes: by name; None for one that is omitted.  values: of inputs, by position.  True for an op that onnx does
     not know.
     """
     node, (domain, name) = _alone(site), split_op(site.node.op)
@@ -70,7 +70,9 @@ def _imports(site: NodeView) -> list[onnx.OperatorSetIdProto]:
 
 
 def _alone(site: NodeView) -> onnx.NodeProto | None:
-    """The node with inputs and outputs by their positions; None where it holds bodies, or what a call has to give."""
+    """The node with inputs and outputs by their positions; None if it contains bodies, or refers to attributes of a
+    call.
+    """
     domain, name = split_op(site.node.op)
     node = onnx.NodeProto(op_type=name, domain=domain)
     node.input.extend([f"i{place}" if given else "" for place, given in enumerate(site.inputs)])
@@ -95,13 +97,13 @@ def _by_onnx(site: NodeView) -> Sequence[PartialType] | None:
         wanted = defs.get_schema(name, site.scope.versions.get(domain, 1), domain)
         found = onnx.shape_inference.infer_node_outputs(wanted, node, types, data, opset_imports=_imports(site))
     except REFUSALS:
-        return None  # onnx rejects what it cannot infer from; the model can still be valid
+        return None  # onnx may reject a valid model
     sizes = {text: size for size, text in names.items()}
     return [_draft(found.get(f"o{place}"), sizes) for place in range(len(site.node.outputs))]
 
 
 def _known(site: NodeView, names: dict[Size, str]) -> tuple[dict[str, TypeProto], dict[str, TensorProto]]:
-    """The types of all inputs, and the values of those that are plain integers; `names` is filled on the way."""
+    """The types of all inputs, and the values of those that are plain integers; fills `names`."""
     types, data = {}, {}
     for place in range(len(site.inputs)):
         if site.has(place):
@@ -113,7 +115,7 @@ def _known(site: NodeView, names: dict[Size, str]) -> tuple[dict[str, TypeProto]
 
 
 def _type(facts: TensorType, names: dict[Size, str]) -> TypeProto:
-    """A tensor type in which each open size stands under a short name."""
+    """A tensor type in which each unknown size has a short name."""
     if facts.shape is None:
         return helper.make_tensor_type_proto(facts.dtype or 0, None)
     dims = [size if isinstance(size, int) else names.setdefault(size, f"d{len(names)}") for size in facts.shape]
@@ -127,7 +129,7 @@ def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> PartialType:
     if not tensor.HasField("shape"):
         return PartialType(tensor.elem_type or None, None)
     dims = [dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param) for dim in tensor.shape.dim]
-    if sizes:  # some of onnx's inference functions take an open size for 0, and compute with it
+    if sizes:  # some of onnx's inference functions treat an unknown size as 0
         dims = [None if size == 0 else size for size in dims]
     return PartialType(tensor.elem_type or None, dims)
 
@@ -135,7 +137,7 @@ def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> PartialType:
 def _by_schema(site: NodeView, place: int) -> int | None:
     """The dtype of an output: the one type that its schema allows, or that of an input of the same type variable.
 
-    Not where each of several tensors may be of a dtype different from the others', as those that a Loop carries.
+    None if each of several tensors may have its own dtype, such as the carried tensors of a Loop.
     """
     known = schema_of(site.scope, site.node.op)
     formal = known.output_at(place) if known is not None else None

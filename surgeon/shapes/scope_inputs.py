@@ -12,7 +12,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 class ShapesByCall:
     """Shape inferences by scope: one for the main graph, one per call of a local function.
 
-    index: of the model.  shapes: of its main graph.
+    index: index of the model.  shapes: shapes of its main graph.
     """
 
     def __init__(self, index: Index, shapes: ShapeInference) -> None:
@@ -31,7 +31,7 @@ class ShapesByCall:
         return self._known[id(function)]
 
     def forget(self) -> None:
-        """Drop the cache, since more shapes are known."""
+        """Drop the cache, because more shapes are known."""
         self._known.clear()
 
     def _calling(self, function: Scope) -> Iterator[ShapeInference]:

@@ -43,12 +43,12 @@ from surgeon.shapes.tensor_types import (
     sanitized,
 )
 
-DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
-MAX_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
-MAX_ROUNDS = 8  # of inferring the body of a Loop; each opens a dim at least, so that few Loops need three
+DEEPEST_CALLS = 32  # nested calls; ONNX forbids recursion, but an invalid file may have it
+MAX_CALLS = 1 << 14  # of functions, each examined separately: forty that each call the last twice are 2^40
+MAX_ROUNDS = 8  # inferences of the body of a Loop; each makes at least one dim unknown, so few Loops need three
 MAX_LOOP_DEPTH = 4  # Loops inside Loops whose bodies are inferred more than once
 Key: TypeAlias = tuple[Scope, str]
-Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
+Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is needed, the scope that produces the tensor, its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +112,27 @@ class ShapeInference:
         return self._dtypes.find(scope, name) or self.facts(scope, name).dtype
 
     def is_float(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is known to hold floats; which of them may be unknown, as in a function."""
+        """Whether a tensor is known to contain floats; the exact type may be unknown, as in a function."""
         found = self._dtypes.is_float(scope, name)
         return self.facts(scope, name).dtype in FLOATS if found is None else found
 
     def value(self, scope: Scope, name: str) -> ValueArray | None:
-        """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
+        """An object array of ints, bools and `Expr`, of the tensor's shape; None for an unknown element.
 
-        For integers and booleans of at most `integer_values.LIMIT` elements.
+        Only for integers and booleans of at most `integer_values.LIMIT` elements.
         """
         home = self.origin.scope(scope).defining_scope(name)
         if home is None:
             return None
         found = self._solved_value(home, name)
         if found is None or not all(isinstance(item, (int, Expr)) for item in found.flat):
-            return None  # a ratio stands in what must be a tensor of floats
+            return None  # a tensor with a ratio must be of floats
         return None if self.facts(scope, name).dtype in FLOATS else found.copy()
 
     def for_call(self, call: Node) -> "ShapeInference | None":
-        """The evaluator of the function that a node calls, for this one call; None where it calls none.
+        """The evaluator of the function that a node calls, for this one call; None if it calls none.
 
-        Ask it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
+        Use it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
         """
         scope = self._called(call)
         if scope is None:
@@ -148,38 +148,38 @@ class ShapeInference:
         return NodeView(self, home, node, inputs)
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
-        """An attribute of a node, as the call of the function gives it where it refers to one of the function."""
+        """An attribute of a node; a reference to an attribute of the function is resolved by the call."""
         item = node.attribute(name)
         return item if item is None or not item.ref_attr_name else self.given(item.ref_attr_name)
 
     def given(self, name: str) -> AttributeProto | None:
-        """What the call of the function gives for an attribute of the function; None outside of functions."""
+        """The value of an attribute of the function in the call; None outside of functions."""
         return None if self._frame is None else self._frame.attributes.get(name)
 
     @cached_property
     def call(self) -> Hashable:
-        """What a call of the function gives it: calls of which this is equal see the same inside."""
+        """The arguments of the function's call; calls with equal arguments have equal types inside."""
         return None if self._frame is None else self._frame.key()
 
     def add_observed(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
-        """Take in a fact found by running the model; it goes before all but inputs and initializers."""
+        """Add a type that was observed in a run; only inputs and initializers have precedence over it."""
         home = self.origin.scope(scope).defining_scope(name)
         if home is not None:
             self._learned[home, name] = TensorType(dtype, tuple(shape))
             self._forget()
 
     def _forget(self) -> None:
-        """Drop what may rest on less than is known now; also in the callers."""
+        """Drop results that may depend on less than is known now; also in the callers."""
         self._facts.clear()
         self._values.clear()
         self._insides.clear()
         if self._outer is not None:
             self._outer._forget()
 
-    # What rules ask for
+    # Interface for rules
 
     def need_facts(self, scope: Scope, name: str) -> TensorType:
-        """The facts of a tensor for a rule, which is stopped where they are still to be found."""
+        """The facts of a tensor for a rule; interrupts the rule if they are still unknown."""
         found = self._facts.get((scope, name))
         if found is not None:
             return found
@@ -192,7 +192,7 @@ class ShapeInference:
         return found
 
     def need_value(self, scope: Scope, name: str) -> ValueArray | None:
-        """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
+        """The value of a tensor for a rule, perhaps with elements of None; as `need_facts`."""
         if (scope, name) in self._values:
             return self._values[scope, name]
         home = scope.defining_scope(name)
@@ -203,11 +203,11 @@ class ShapeInference:
         return self._values[home, name]
 
     def floats(self, scope: Scope, name: str) -> list[float] | None:
-        """The elements of a constant of numbers, in order."""
+        """The elements of a numeric constant, in order."""
         found = self.origin.constants.get(scope, name)
         return None if found is None or found.array.dtype.kind in "OSU" else [float(x) for x in found.array.flat]
 
-    # Evaluation without recursion: a rule that misses something is run again once that is there
+    # Evaluation without recursion: a rule that misses a result runs again once that is known
 
     def _solve(self, task: Task) -> None:
         waiting, begun = [task], set[Task]()
@@ -228,13 +228,13 @@ class ShapeInference:
                     self._give_up(other)
 
     def _give_up(self, task: Task) -> None:
-        """A tensor that needs itself: a circle in a broken graph."""
+        """A tensor that depends on itself: a cycle in an invalid graph."""
         is_value, home, name = task
         known: dict[Key, Any] = self._values if is_value else self._facts
         known[home, name] = None if is_value else UNKNOWN
 
     def _at_hand(self, home: Scope, name: str) -> TensorType | None:
-        """Facts that are remembered, stored or observed, without a look at the nodes before."""
+        """Facts that are cached, stored or observed, without looking at the nodes before."""
         found = self._facts.get((home, name))
         if found is None:
             found = self._given(home, name)
@@ -264,7 +264,7 @@ class ShapeInference:
         return self._stated.inputs.get(name) if home.parent is None and not home.is_function else None
 
     def _find_facts(self, home: Scope, name: str) -> Sequence[Task]:
-        """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
+        """Infer the facts of a tensor that are not known yet; returns the tasks that must come first, if any."""
         node = home.producers.get(name)
         if node is None:
             self._find_inputs(home, name)
@@ -281,7 +281,7 @@ class ShapeInference:
         return ()
 
     def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[TensorType], list[Task]]:
-        """The types of a node's inputs, and those still to be inferred."""
+        """The types of a node's inputs, and the tasks for those that are still unknown."""
         given, missing = [], []
         for name in names:
             found = self._facts.get((home, name))
@@ -323,13 +323,13 @@ class ShapeInference:
         return by_rule(site)
 
     def _may_be_simpler(self, home: Scope, name: str, found: TensorType) -> bool:
-        """Whether the file declares a shape of which the node computes a size: a sum, or with a floor, min or max."""
+        """Whether the file declares a shape, and the node computes a size of it: a sum, or with a floor, min or max."""
         if not any(isinstance(size, Expr) and (size.calls or is_sum(size)) for size in found.shape or ()):
             return False
         return self._stated.draft(home, name).shape is not None
 
     def _completed(self, home: Scope, name: str, ruled: PartialType | TensorType) -> TensorType:
-        """A type as the node makes it, completed by the file."""
+        """The type that the node implies, completed by the file."""
         return self._named(home, name, *completed(ruled, self._stated.draft(home, name)))
 
     def _named(self, home: Scope, name: str, dtype: int | None, shape: PartialShape | None) -> TensorType:
@@ -344,7 +344,9 @@ class ShapeInference:
     # Inputs of bodies
 
     def _find_inputs(self, home: Scope, name: str) -> None:
-        """Find the type of an input of a body by the node that holds the body; those of a Loop's body together."""
+        """Infer the type of an input of a body from the node that contains the body; for a Loop's body, all inputs
+        together.
+        """
         owner, types = home.owner, dict[str, PartialType]()
         if owner is not None and home.parent is not None:
             site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
@@ -355,10 +357,10 @@ class ShapeInference:
             self._facts[home, name] = self._completed(home, name, types.get(name, PartialType(*UNKNOWN)))
 
     def _find_carried(self, body: Scope, types: dict[str, PartialType]) -> None:
-        """Find the types of what a Loop carries, by induction.  types: those of the first iteration.
+        """Infer the types of the carried tensors of a Loop, by induction.  types: those of the first iteration.
 
-        The dims are known that an iteration leaves as they are, if all of these are so at its start.  The file is not
-        asked: an iteration may change what it declares.
+        A dim is known if an iteration does not change it, provided that all such dims are unchanged at its start.  The
+        declarations in the file are ignored, because an iteration may change the declared dims.
         """
         self._open_loops += 1
         rounds = MAX_ROUNDS if self._open_loops <= MAX_LOOP_DEPTH else 0
@@ -379,7 +381,7 @@ class ShapeInference:
         return control_flow.types_after_iteration(body, types, self.facts)
 
     def _forget_inside(self, body: Scope) -> None:
-        """Drop what was inferred inside a body."""
+        """Drop the inferred types inside a body."""
         waiting = [body]
         while waiting:
             scope = waiting.pop()
@@ -433,7 +435,7 @@ class ShapeInference:
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
         is_whole = dtype is None or dtype in INTEGERS_AND_BOOL
-        # Small floats may be sizes on the way; tracing all others would walk the model.
+        # Small floats may be intermediate sizes; tracing all others would traverse the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > integer_values.LIMIT):
             self._values[home, name] = None
             return ()

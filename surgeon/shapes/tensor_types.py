@@ -1,4 +1,4 @@
-"""What a rule sees and says: the facts of tensors, and one node with the facts and values of its inputs."""
+"""The interface of inference rules: the facts of tensors, and one node with the facts and values of its inputs."""
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ from surgeon.shapes.constraints.input_dims import is_total
 
 ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
-# A shape in the making: None is a dimension of which nothing is known.
+# An incomplete shape: None is an unknown dim.
 PartialShape: TypeAlias = Sequence[Size | None]
-MAX_AXES = 64  # no runtime has tensors of more
+MAX_AXES = 64  # maximum in any runtime
 _TRIED_SIZES = (16, 48, 131)
 """Sizes at which a computed size is compared with a declared one: these for the first dim, larger ones for others."""
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
@@ -40,15 +40,15 @@ INTEGERS = frozenset(
 )
 INTEGERS_AND_BOOL = INTEGERS | {BOOL}
 STRICT = "SURGEON_STRICT_SHAPES"
-"""The environment variable with which a bug of a rule is raised, as our tests want it."""
+"""The environment variable that lets a bug of a rule raise, for our tests."""
 
 
 class CannotInfer(Exception):
-    """What a rule raises that can say nothing: a graph breaks the rules of its op, say."""
+    """Raised by a rule that cannot infer anything, for example because the graph violates the rules of its op."""
 
 
 class NeedsOperands(Exception):
-    """What must be found before a rule can go on.  tasks: what its evaluator calls that."""
+    """Raised by a rule that needs other results first.  tasks: these results, in the notation of its evaluator."""
 
     def __init__(self, *tasks: Any) -> None:
         self.tasks = tasks
@@ -58,13 +58,13 @@ T = TypeVar("T")
 
 
 def run_rule(rule: Callable[..., T], *given: Any) -> T | None:
-    """What a rule says; None where it can say nothing.
+    """The result of a rule; None if it cannot infer anything.
 
-    Any other exception is a bug of the rule.  Tests see it; of users none loses a rewrite by a shape that is unknown.
+    Any other exception is a bug of the rule.  Tests raise it; for users, the shape is only unknown.
     """
     try:
         return rule(*given)
-    except (CannotInfer, SizeError, ModelFileError):  # whoever needs unreadable data will report it
+    except (CannotInfer, SizeError, ModelFileError):  # a caller that needs unreadable data reports it
         return None
     except NeedsOperands:
         raise
@@ -100,14 +100,14 @@ class CallContext(NamedTuple):
     """How many calls are nested, from 1."""
 
     def key(self) -> Hashable:
-        """What the call gives the function: calls of which this is equal see the same inside."""
+        """The arguments of the call; calls with equal keys have equal types inside."""
         values = tuple(sorted((name, None if x is None else tuple(x.flat)) for name, x in self.values.items()))
         given = tuple(sorted((name, item.SerializeToString()) for name, item in self.attributes.items()))
         return (id(self.scope), tuple(sorted(self.facts.items())), values, given)
 
 
 class PartialType(NamedTuple):
-    """What a rule infers for an output: a `TensorType` in which dims may be None, unknown."""
+    """The inferred type of an output: a `TensorType` in which dims may be None, which means unknown."""
 
     dtype: int | None
     """None if unknown."""
@@ -121,7 +121,7 @@ ValueRule: TypeAlias = "Callable[[NodeView], Sequence[ValueArray | None]]"
 
 
 class InferenceContext(Protocol):
-    """Where a `NodeView` gets the types and values of its inputs from."""
+    """Provides the types and values of the inputs of a `NodeView`."""
 
     origin: OriginalModel
     """The nodes and their inputs."""
@@ -165,12 +165,12 @@ class NodeView:
         return len(self.node.outputs)
 
     def made_shape(self) -> Shape | None:
-        """The inferred shape of the first output; not for a rule, which is to infer it."""
+        """The inferred shape of the first output; not for the rule that infers it."""
         return self._evaluator.facts(self.scope, self.node.outputs[0]).shape
 
     @cached_property
     def opset(self) -> int:
-        """The version of ai.onnx in force; 1 where the model imports none."""
+        """The opset of ai.onnx; 1 if the model does not import it."""
         return self.scope.versions.get("", 1)
 
     @cached_property
@@ -188,7 +188,7 @@ class NodeView:
         return {} if found is None else found.attributes
 
     def has(self, position: int) -> bool:
-        """Whether the input is given."""
+        """Whether the input is present."""
         return position < len(self.inputs) and bool(self.inputs[position])
 
     def facts(self, position: int) -> TensorType:
@@ -220,7 +220,7 @@ class NodeView:
         return self.facts(position).dtype
 
     def value(self, position: int) -> ValueArray | None:
-        """The value of an input: elements are sizes, bools, ratios of sizes, or None for one that is unknown."""
+        """The value of an input: its elements are sizes, bools, ratios of sizes, or None if unknown."""
         name = self.inputs[position] if position < len(self.inputs) else ""
         return self._evaluator.need_value(self.scope, name) if name else None
 
@@ -237,9 +237,10 @@ class NodeView:
         return numbers if found is not None and len(numbers) == len(found) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else.
+        """The value of an attribute: an int, a float, a string, a list of those; otherwise protobuf's object.
 
-        What the op does not have counts as not given.  Raises CannotInfer for a value of another kind than the op's.
+        An attribute that the op does not have counts as absent.  Raises CannotInfer if the value does not have the op's
+        type.
         """
         wanted = self._formals.get(name) if name in self._attributes else None
         item: Any = None if wanted is None else self.resolved(name)
@@ -255,7 +256,7 @@ class NodeView:
         return list(getattr(item, lists[item.type])) if item.type in lists else item
 
     def resolved(self, name: str) -> AttributeProto | None:
-        """An attribute as stored, or what it refers to in the call of the function."""
+        """An attribute as stored; a reference is resolved by the call of the function."""
         item: AttributeProto | None = self._attributes.get(name)
         return self._evaluator.attribute(self.node, name) if item is not None and item.ref_attr_name else item
 
@@ -264,9 +265,9 @@ class NodeView:
         return self._evaluator.floats(self.scope, self.inputs[position]) if self.has(position) else None
 
     def axes(self, position: int, name: str = "axes") -> list[int] | None:
-        """Axes given as an input or, in older opsets, as an attribute; None where not given or unknown.
+        """The axes in an input or, in older opsets, in an attribute; None if absent or unknown.
 
-        Whether they are given is `gives_axes`.
+        `has_axes` says whether they are absent.
         """
         if self.has(position):
             return self.numbers(position)
@@ -274,7 +275,7 @@ class NodeView:
         return None if found is None else [int(axis) for axis in found]
 
     def has_axes(self, position: int, name: str = "axes") -> bool:
-        """Whether axes are given."""
+        """Whether axes are present."""
         return self.has(position) or self.attribute(name) is not None
 
 
@@ -335,7 +336,7 @@ def sanitized(draft: PartialType | TensorType) -> PartialType | TensorType:
 
 
 def completed(ruled: PartialType | TensorType, declared: PartialType | TensorType) -> PartialType:
-    """A type as its node makes it; the file fills what the node leaves open.
+    """The type that a node implies; the file completes unknown parts.
 
     A declaration of another rank, or with another number, is ignored.
     """
@@ -359,15 +360,15 @@ def contradict(one: PartialShape, other: PartialShape) -> bool:
 
 
 def fixed_sizes(dims: Iterable[TensorShapeProto.Dimension]) -> list[Size | None]:
-    """Declared dims, of which only numbers are known."""
+    """Declared dims; only numbers are known."""
     return [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims]
 
 
 def _simplest(ruled: Size | None, declared: Size | None) -> Size | None:
     """The declared size, if the other is unknown, or is computed and has the same value at all tried sizes.
 
-    An exporter may know that a size with a floor in it is a plain number, or that it is positive.  The declared name of
-    a total of past and new tokens is taken for a sum, because no node says that the two are equal.
+    An exporter may know that a size with a floor is a plain number, or that it is positive.  A declared name of a total
+    of past and new tokens is treated as a sum, because no node says that the two are equal.
     """
     if declared is None or ruled is None or is_unknown(ruled):
         return ruled if declared is None else declared
@@ -396,7 +397,7 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 
 def objects(items: Any, shape: tuple[int, ...] | None = None) -> ValueArray:
-    """An array of sizes from a list, of one axis unless `shape` says otherwise."""
+    """An array of sizes from a list, with one axis unless `shape` says otherwise."""
     made = np.empty(len(items), object)
     made[:] = items
     return made if shape is None else made.reshape(shape)

@@ -27,7 +27,7 @@ CASTS = "cast its input to float32, and its output back"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
 TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
 _IS_TYPE = re.compile(r"The (?:input|output) '[^']*' of \S+ is ")
-_IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)\).*; it may be .*tensor\(float\)")
+_IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)\).*, but must be .*tensor\(float\)")
 Key = tuple[str, str]
 
 

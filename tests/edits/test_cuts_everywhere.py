@@ -61,7 +61,7 @@ def outcome_of(model):
     try:
         return surgeon.split(model, parts=2)[1].outcome
     except surgeon.UsageError as refusal:  # a single node that depends on inputs, or a tensor that nobody knows
-        known = any(word in str(refusal) for word in ("cannot be cut into 2 parts", "cannot be told"))
+        known = any(word in str(refusal) for word in ("cannot be cut into 2 parts", "cannot be inferred"))
         return "whole" if known else str(refusal)
 
 

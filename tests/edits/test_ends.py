@@ -226,7 +226,7 @@ def test_detections_behind_half_precision_are_compared_with_what_the_head_writes
     """Which boxes stay hangs on the last bit, and the runtime keeps more between nodes; what is wrong still fails."""
     _, report = surgeon.edit(half_detector(), AppendNms("out"))
     assert report.outcome == "proved"
-    assert report.check.reason.startswith("The added nodes were run by themselves on what the original gives")
+    assert report.check.reason.startswith("The added nodes were run separately, on outputs of the original")
     found = AppendNms._found
 
     def wrong(self, boxes, scores, first):
@@ -281,7 +281,7 @@ REFUSED = [
     (["prepend", "image", "--std", "0"], "must be finite and greater than 0"),
     (["prepend", "image", "--mean", "nan,0,0"], "must be a finite number for each channel"),
     (["prepend", "image", "--resize", "16"], "needs images of 32x32. Resize them to that size"),
-    (["prepend", "image", "--resize", "0"], "'0' is no size of a picture"),
+    (["prepend", "image", "--resize", "0"], "Invalid image size '0'"),
     (["append", "argmax", "--axis", "7"], "'logits' has 2 axes, so axis 7 does not exist"),
     (["append", "argmax", "--iou", "0.5"], "argmax has no setting 'iou'"),
     (["append", "topk", "-k", "9"], "k is 9, but 'logits' has 4 values along axis 1"),
@@ -393,12 +393,12 @@ def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: PrependImage("x", resize=8), "resize of PrependImage is two whole numbers, or None, not 8"),
-        (lambda: PrependImage("x", resize=(8, 8.0)), "resize of PrependImage is two whole numbers"),
-        (lambda: PrependImage("x", mean=0.5), "mean of PrependImage is a list of numbers, not 0.5"),
-        (lambda: AppendNms("y", most="all"), "most of AppendNms is a whole number, not 'all'"),
-        (lambda: AppendNms("y", iou=None), "iou of AppendNms is a number, not None"),
-        (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free is a string, or None, not 0"),
+        (lambda: PrependImage("x", resize=8), "resize of PrependImage must be two integers, or None, not 8"),
+        (lambda: PrependImage("x", resize=(8, 8.0)), "resize of PrependImage must be two integers"),
+        (lambda: PrependImage("x", mean=0.5), "mean of PrependImage must be a list of numbers, not 0.5"),
+        (lambda: AppendNms("y", most="all"), "most of AppendNms must be an integer, not 'all'"),
+        (lambda: AppendNms("y", iou=None), "iou of AppendNms must be a number, not None"),
+        (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free must be a string, or None, not 0"),
     ],
     ids=["resize", "resize of floats", "mean", "most", "iou", "input"],
 )

@@ -92,7 +92,7 @@ def test_an_op_of_onnx_is_typed_by_its_schema_and_proved():
 def test_a_plugin_is_written_and_what_is_odd_of_it_is_said():
     attributes = {"type_id": 1, "plugin_version": 1}
     made, report = insert(sample(), ["a"], ["b"], "trt.plugins::CustomGeluPluginDynamic", attributes=attributes)
-    assert "is gone since TensorRT" in report.edits[0].said[-1]
+    assert "was removed in TensorRT" in report.edits[0].said[-1]
     node = made.graph.node[1]
     assert {item.name: item.s or item.i for item in node.attribute} == {"type_id": 1, "plugin_version": b"1"}
 
@@ -108,13 +108,13 @@ def test_the_node_stands_behind_what_it_reads_and_before_what_reads_it():
 @pytest.mark.parametrize(
     ("froms", "tos", "op", "words"),
     [
-        (["a"], ["y"], "mine::Op", "the inputs 'z', 'c' are needed too"),
-        (["x", "d"], ["a", "f"], "mine::Op", "the inputs 'z', 'c' are needed too"),
+        (["a"], ["y"], "mine::Op", "the inputs 'z', 'c' are also needed"),
+        (["x", "d"], ["a", "f"], "mine::Op", "the inputs 'z', 'c' are also needed"),
         (["x", "b"], ["a", "d"], "mine::Op", "'b' is computed from 'a', 'd', so one node between"),
         (["a"], ["b"], "Celu2", "cannot be inserted"),
         (["a"], ["b"], "Add", "cannot be inserted"),
         (["a"], ["b"], "com.microsoft::Geluu", "cannot be inserted"),
-        (["a", "w"], ["b"], "mine::Op", "'w' is not needed"),
+        (["a", "w"], ["b"], "mine::Op", "does not depend on 'w'"),
         (["a"], [], "mine::Op", "output tensors"),
     ],
     ids=str,
@@ -189,7 +189,7 @@ def test_a_stored_output_is_nothing_that_a_node_could_make():
     """Though an extract may keep it."""
     model = parse("""<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (float[n, 4] y, float[4] k)
         <float[4] k = {1.0, 2.0, 3.0, 4.0}> { e = Exp (x)  y = Neg (e) }""")
-    with pytest.raises(surgeon.UsageError, match="'k' is a stored tensor, which no node makes"):
+    with pytest.raises(surgeon.UsageError, match="'k' is an initializer. Choose a tensor that a node produces"):
         surgeon.edit(model, Insert(("e",), ("y", "k"), "acme::Both"), check="none")
     made, report = surgeon.edit(model, surgeon.edits.Extract((), ("e", "k")), check="model")
     assert ([value.name for value in made.graph.output], report.outcome) == (["e", "k"], "proved")
@@ -214,7 +214,7 @@ def test_a_node_that_parts_at_a_number_of_the_original_is_not_proved(body, op, s
 def test_a_node_reads_the_inputs_that_have_a_default():
     """What the stored value makes is not what another does that a caller gives."""
     model = parse("(float[n, 2] x, float[2] w = {1.0, 1.0}) => (float[n, 2] y) { y = Mul(x, w) }")
-    with pytest.raises(surgeon.UsageError, match="the input 'w' is needed too"):
+    with pytest.raises(surgeon.UsageError, match="the input 'w' is also needed"):
         insert(model, ["x"], ["y"], "Identity")
     made, report = insert(model, ["x", "w"], ["y"], "Mul")
     assert report.outcome == "proved"

@@ -388,7 +388,7 @@ def test_odd_models_are_refused_in_a_sentence(tmp_path):
     onnx.save(other, odd)
     done = run(*arguments)
     assert done.exit_code == 2
-    assert "There is no opset" in done.stderr
+    assert "does not exist. The installed onnx" in done.stderr
     assert not (tmp_path / "o.onnx").exists()
 
 

@@ -173,8 +173,8 @@ def test_edits_of_dimensions_know_each_other():
         (JoinDim("bath", "length"), "did you mean 'batch'?"),
         (JoinDim("batch", "n"), "The model has no dimension 'n'"),
         (ShapesOf("forget"), "Choose infer or drop"),
-        (RaiseOpset(99), "There is no opset 99"),
-        (RaiseOpset(11), "would lower it"),
+        (RaiseOpset(99), "Opset 99 does not exist"),
+        (RaiseOpset(11), "does not lower opsets"),
     ],
 )
 def test_bad_input_is_refused(edit, why):
@@ -279,11 +279,11 @@ def test_a_statement_takes_the_place_of_another():
         ("h=float", "is not of the form"),
         ("h=[2]", "is not of the form"),
         ("h=float[2", "is not of the form"),
-        ("h=flot[2]", "'flot' is no ONNX dtype"),
+        ("h=flot[2]", "'flot' is not an ONNX dtype"),
         ("h=float[2,a+b]", "Invalid size 'a+b'"),
         ("h=float[2,]", "Invalid size ''"),
         ("h=float[99999999999999999999]", "Invalid size 99999999999999999999"),
-        ("h=undefined[2]", "'undefined' is no dtype"),
+        ("h=undefined[2]", "'undefined' is not a dtype"),
         ("x=float[2]", "No node produces 'x'"),
         ("q=float[2]", "no tensor 'q'"),
         ("y=float[n,5]", "'y' is float32[n, 4] in the model, so it cannot be float32[n, 5]"),
@@ -353,7 +353,7 @@ def test_an_output_that_is_stated_otherwise_than_made_is_stated_anew(stated, fou
     made, report = surgeon.edit(source, Dim("n", 2))
     assert report.outcome == "proved"
     assert dims(made)["y"] == found
-    reported = [words for words in report.edits[0].said if "is stated as" in words]
+    reported = [words for words in report.edits[0].said if "is declared as" in words]
     assert len(reported) == (stated not in ("n, 8", "n, m"))
 
 

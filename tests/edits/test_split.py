@@ -230,7 +230,7 @@ def test_sequences_pass_a_cut():
 def test_a_sequence_of_which_nothing_is_known_is_reported():
     """It has no dtype that could be stated."""
     model = onnx.parser.parse_model(SEQUENCES.format(', "acme" : 1', "acme.Foo"))
-    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional of which nothing tells"):
+    with pytest.raises(surgeon.UsageError, match="'s' is a sequence or optional of unknown type"):
         surgeon.split(model, at=["e"], check="none")
     with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional, so it has no dtype and no shape"):
         surgeon.edit(model, surgeon.edits.StateTensor("s", "float32", ("n", 4)), check="none")

@@ -107,7 +107,7 @@ def test_a_suppression_of_the_models_own_is_replaced():
 
 
 REFUSED = [
-    ("efficient_nms", "ort", "is a plugin of TensorRT's, and the target is ort: give --target tensorrt"),
+    ("efficient_nms", "ort", "is a TensorRT plugin and needs --target tensorrt, but the target is ort"),
     ("nms,raw_boxes", "ort", "nms and raw_boxes are two tails of one detector; name one"),
     ("gelu,-nms", "ort", "nms changes what a model answers, so it is an edit"),
 ]
@@ -126,7 +126,7 @@ def test_what_the_graph_does_not_tell_names_the_command_that_takes_it(source, tm
     onnx.save(raw, source)
     done = run("rewrite", source, tmp_path / "out.onnx", "--rules", "gelu,nms")
     assert (done.exit_code, done.output.count("\n"), (tmp_path / "out.onnx").exists()) == (2, 1, False)
-    assert "these are options of: surgeon append IN OUT nms" in done.output
+    assert "Use the options of: surgeon append IN OUT nms" in done.output
     done = run("append", source, tmp_path / "out.onnx", "nms", "--activation", "sigmoid")
     assert done.exit_code == 0, done.output
 
@@ -136,7 +136,7 @@ def test_what_is_no_detector_names_it_too(source, tmp_path):
     onnx.save(parse("(float[n, s, 400] x) => (float[n, s, 400] y) { y = Relu(x) }"), source)
     done = run("rewrite", source, tmp_path / "out.onnx", "--rules", "nms")
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
-    assert "Give head=yolov8 or yolov5; these are options of: surgeon append IN OUT nms" in done.output
+    assert "Give head=yolov8 or yolov5. Use the options of: surgeon append IN OUT nms" in done.output
 
 
 def test_a_tail_that_answers_otherwise_is_not_written(source, tmp_path, monkeypatch):

@@ -178,7 +178,7 @@ NEGATIVES = [
     Case(
         glu,
         "halves that overlap",
-        why="does not begin where part 2 of 2 does",
+        why="must begin at part 2 of 2",
         model=graph(
             ROWS,
             "a = Slice(x, o, h, l) b = Slice(x, o, h, l) s = Sigmoid(b) y = Mul(a, s)",

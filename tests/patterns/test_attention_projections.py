@@ -163,7 +163,7 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(separate_qkv_attention, "three products on a CPU",
-         graph(THREE), why="for the execution provider cuda alone"),
+         graph(THREE), why="only the execution provider cuda"),
     Case(packed_qkv_attention, "three products", graph(THREE), why="no Slice or Split"),
     Case(separate_qkv_attention, "keys and values of another tensor", why="wanted 'x' to be",
          model=graph(THREE.replace("MatMul(x, wk)", "MatMul(z, wk)").replace("MatMul(x, wv)", "MatMul(z, wv)"),
@@ -185,7 +185,7 @@ NEGATIVES = [
          model=graph(CUT.replace("MatMul(x, w)", "MatMul(x, boxed)"))),
     Case(packed_qkv_attention, "parts in another order", why="wanted",
          model=graph(CUT.replace("q, k, v = Split", "k, q, v = Split"))),
-    Case(packed_qkv_attention, "slices that overlap", why="not one behind the other",
+    Case(packed_qkv_attention, "slices that overlap", why="at the end of the one before it",
          model=graph(slices(("zero", "overlap", "sixteen"), ("eight", "twelve", "end")))),
     Case(separate_qkv_attention, "heads of another attention", why="split into the heads of the attention",
          model=graph(f"{PRODUCTS} {SUMS} kr = Reshape(k, four) kh = Transpose<perm = [0, 2, 1, 3]>(kr) "

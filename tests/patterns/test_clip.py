@@ -43,7 +43,7 @@ NEGATIVES = [
     Case(clip, "a [1] bound would raise the rank of a 0-d input", why="",
          model=graph("m = Max(x, low) y = Min(m, v)", "<float low = {-1.0}, float[1] v = {2.0}>",
                      head="(float x) => (float[1] y)")),
-    Case(clip, "integers below opset 12", why="breaks its schema",
+    Case(clip, "integers below opset 12", why="violates a schema",
          model=graph("m = Max(x, low) y = Min(m, high)", INTEGERS.replace("int64", "int32"),
                      head="(int32[n, 4] x) => (int32[n, 4] y)", opset=11)),
 ]

@@ -315,8 +315,8 @@ def test_command_line(tmp_path):
     assert not code
     assert "- initializer l\n+ its readers read k" in text
     assert not (tmp_path / "out.onnx").exists()
-    assert "left out by --skip" in run("--skip", "l", "--dry-run")[1]
-    assert "left out by --only" in run("--only", "k", "--dry-run")[1]
+    assert "--skip excludes this node" in run("--skip", "l", "--dry-run")[1]
+    assert "--only excludes this node" in run("--only", "k", "--dry-run")[1]
     assert run("--expect", "duplicate_initializers=2")[0]
     assert not run("--expect", "duplicate_initializers=1", "--only", "l")[0]
     assert [item.name for item in onnx.load(tmp_path / "out.onnx").graph.initializer] == ["k"]

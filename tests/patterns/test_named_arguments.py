@@ -123,7 +123,7 @@ NEGATIVES = [
         named_arguments,
         "an operator of nobody, with a Python number",
         model("a = Constant<value = double {2.5}>() y = mine.other(x, a)"),
-        why="Nobody knows the schema of mine::other; give its schema to surgeon.torch_schema",
+        why="surgeon does not know the schema of mine::other; give its schema to surgeon.torch_schema",
         check=False,
     ),
     Case(
@@ -147,7 +147,7 @@ NEGATIVES = [
         named_arguments,
         "too many arguments",
         model(fallback("i0", "x, x, x")),
-        why="No overload of aten::i0 takes 3 arguments",
+        why="No overload of aten::i0 accepts 3 arguments",
         check=False,
     ),
     Case(
@@ -161,7 +161,7 @@ NEGATIVES = [
         named_arguments,
         "what cannot be recovered",
         model('y = prim.PythonOp<inplace = 0, module = "__main__">(x)'),
-        why="prim::PythonOp stands for an autograd.Function whose name and numbers the exporter has not written",
+        why="prim::PythonOp represents an autograd.Function, but the exporter did not write its name and arguments",
         check=False,
     ),
 ]
@@ -354,5 +354,5 @@ def test_a_python_op_is_named_in_the_report(wild):
         )
     proto = onnx.load_from_string(stream.getvalue())
     (reason,) = [miss.reason for miss in surgeon.explain(proto, named_arguments)]
-    assert "cannot be recovered" in reason
+    assert "the exporter did not write its name" in reason
     assert lost(proto.graph.node[0]) == f"{reason}."

@@ -50,7 +50,7 @@ NEGATIVES = [
         output="float[b, s, 4, 16]", constants=CONSTANTS.replace(">", ", int64[4] longer = {0, 0, 0, 16}>"))),
     Case(rotary_embedding, "a sum for the difference", why="wanted",
          model=graph(WHOLE.replace("Sub(m, n)", "Add(m, n)"))),
-    Case(rotary_embedding, "the imaginary part first", why="does not begin where",
+    Case(rotary_embedding, "the imaginary part first", why="must begin at part",
          model=graph(WHOLE.replace("i = Slice(k, nil, one", "j = Slice(k, nil, one")
                      .replace("j = Slice(k, one", "i = Slice(k, one"))),
     Case(rotary_embedding, "halves for pairs", why="must be split into pairs", model=graph(

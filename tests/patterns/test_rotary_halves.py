@@ -71,7 +71,7 @@ FIRES = [
 NEGATIVES = [
     Case(rotary_embedding, "uneven parts", why="no 2 equal parts",
          model=graph(f"{SPLIT.replace('halves', 'uneven')} {END}", HEADS.replace("s, 4]", "s, 1]"))),
-    Case(rotary_embedding, "halves in the other order", why="does not begin where part 1 of 2 does",
+    Case(rotary_embedding, "halves in the other order", why="must begin at part 1 of 2",
          model=graph(f"{SLICED.replace('zero, four', 'FOUR').replace('four, eight', 'zero, four')} {END}"
                      .replace("FOUR", "four, eight"))),
     Case(rotary_embedding, "halves of the rows", why="wanted the constant -1",

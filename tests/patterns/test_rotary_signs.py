@@ -115,7 +115,7 @@ NEGATIVES = [
          model=with_signs(np.concatenate([-OTHERS, SINES], -1))),
     Case(rotary_embedding, "fixed sines with the signs of neighbours", why="signs of the sines must differ",
          model=with_signs(np.stack([-SINES, SINES], -1))),
-    Case(rotary_embedding, "halves in their order", why="does not begin",
+    Case(rotary_embedding, "halves in their order", why="must begin at part",
          model=graph(ROLLED.replace("(d, a)", "(a, d)"))),
     Case(rotary_embedding, "rolled by one", why="must swap the two parts", model=by_places(TAKEN, TURNED)),
     Case(rotary_embedding, "halves by the places of neighbours", why="must swap the two parts",

@@ -1,7 +1,7 @@
 """The consequences of assumptions on a model's inputs for other tensors.
 
-Nodes that only move elements, as Reshape and Slice, keep the words about each element.  A Reshape that keeps the last
-axis keeps those about rows too.  A Cast keeps the words that survive the rounding to the new dtype.
+Nodes that only move elements, such as Reshape and Slice, keep the words about each element.  A Reshape that keeps the
+last axis also keeps those about rows.  A Cast keeps the words that survive the rounding to the new dtype.
 """
 
 import math
@@ -37,14 +37,14 @@ from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 NOTHING = Assumption()
-"""The fact of a tensor of which nothing is assumed."""
+"""The fact of a tensor without assumptions."""
 
 
 class AssumedFacts(Dataflow[Assumption | None]):
     """The assumptions on each tensor; None before they are known.
 
-    shapes: of the model, or of its source: a proof may not rely on nodes that rules wrote.  declared: the assumptions,
-    by default those that the model carries.
+    shapes: of the model, or of its source, because a proof may not depend on nodes that rules wrote.  declared: the
+    assumptions, by default those that the model carries.
     """
 
     def __init__(self, shapes: ShapeInference, declared: Assumptions | None = None) -> None:
@@ -55,16 +55,16 @@ class AssumedFacts(Dataflow[Assumption | None]):
 
     @classmethod
     def of(cls, index: Index) -> "AssumedFacts":
-        """The facts of a model that rules rewrite, kept with its index."""
+        """The facts of a model during rewriting, cached with its index."""
         return index.cached_analysis(AssumedFacts, lambda: AssumedFacts(shapes_of(index)))
 
     @classmethod
     def of_source(cls, origin: OriginalModel) -> "AssumedFacts":
-        """The facts of the model as in its file, kept with its index."""
+        """The facts of the model in its file, cached with its index."""
         return origin.index.cached_analysis(_SourceFacts, lambda: _SourceFacts(ShapeInference(origin)))
 
     def at(self, scope: Scope, name: str) -> Assumption:
-        """The assumption on a tensor that a scope sees."""
+        """The assumption on a tensor that is visible in a scope."""
         home = self._origin.scope(scope).defining_scope(name) if self.declared else None
         return NOTHING if home is None else self[Tensor(home, name)] or NOTHING
 
@@ -107,7 +107,7 @@ class AssumedFacts(Dataflow[Assumption | None]):
 
 
 def follows(index: Index, scope: Scope, name: str, wanted: Assumption) -> bool:
-    """Whether a tensor that a scope sees provably obeys an assumption.
+    """Whether a tensor that is visible in a scope provably satisfies an assumption.
 
     The reasons are its value, the assumptions on the model's inputs, its dtype, and the ranges of integers.
     """
@@ -125,7 +125,7 @@ def follows(index: Index, scope: Scope, name: str, wanted: Assumption) -> bool:
 
 
 def assumable_input(index: Index, scope: Scope, name: str, wanted: Assumption) -> str | None:
-    """The input of the model that decides whether a tensor obeys an assumption; None if no single one does."""
+    """The input of the model that decides whether a tensor satisfies an assumption; None if no single one does."""
     shapes = shapes_of(index)
     for entry in required_inputs(index.model.skeleton.graph).values():
         try:
@@ -138,7 +138,7 @@ def assumable_input(index: Index, scope: Scope, name: str, wanted: Assumption) -
 
 
 class _SourceFacts(AssumedFacts):
-    """Facts that rest on no node that a rule wrote."""
+    """Facts that do not depend on nodes that a rule wrote."""
 
 
 def cast_fact(found: Assumption, old: np.dtype, new: np.dtype) -> Assumption:

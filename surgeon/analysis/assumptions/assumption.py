@@ -1,9 +1,9 @@
 """Assumptions on the values of an input: a closed vocabulary, and the meaning of each word for an array.
 
-A range as `0..1` holds every element, ends included; NaN is in none.  `finite`: no NaN and no infinity.  `nonzero`: no
-zero of either sign.  `sorted`: along the last axis no element is below the one before.  `right-padded` is a mask whose
-rows along the last axis are ones, at least one, then zeros; in `left-padded` the zeros come first; `no padding` means
-only ones.  Commas join several: `0..31999, sorted`.
+A range such as `0..1` contains every element, ends included; NaN is in none.  `finite`: no NaN and no infinity.
+`nonzero`: no zero of either sign.  `sorted`: along the last axis no element is below the one before.  `right-padded` is
+a mask whose rows along the last axis are ones, at least one, then zeros; in `left-padded` the zeros come first; `no
+padding` means only ones.  Commas join several: `0..31999, sorted`.
 """
 
 import math
@@ -21,8 +21,8 @@ LEFT_PADDED, RIGHT_PADDED, NO_PADDING = "left-padded", "right-padded", "no paddi
 SORTED, FINITE, NONZERO = "sorted", "finite", "nonzero"
 MASKS = (NO_PADDING, LEFT_PADDED, RIGHT_PADDED)
 WORDS = (*MASKS, SORTED, FINITE, NONZERO)
-"""All words; the only other thing that can be assumed is a range."""
-VOCABULARY = f"{', '.join(WORDS)}, or a range as 0..1"
+"""All words; the only other assumption is a range."""
+VOCABULARY = f"{', '.join(WORDS)}, or a range such as 0..1"
 Bounds = tuple[float, float]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2  # fractions of its multiples spread evenly (Weyl's equidistribution theorem)
@@ -30,16 +30,16 @@ _GOLDEN = (math.sqrt(5) - 1) / 2  # fractions of its multiples spread evenly (We
 
 @dataclass(frozen=True)
 class Assumption:
-    """An assumption on the elements of a tensor, with its implications; `of` and `parse` make one."""
+    """An assumption on the elements of a tensor, with its implications; `of` and `parse` create one."""
 
     words: tuple[str, ...] = ()
     """Words that hold, in the order of `WORDS`."""
     bounds: Bounds | None = None
-    """The smallest and the largest number that an element may be; None if it may be any number, or NaN."""
+    """The smallest and the largest allowed number; None if any number, or NaN, is allowed."""
 
     @classmethod
     def of(cls, words: Iterable[str], bounds: Bounds | None = None) -> Self:
-        """The assumption that words and a range hold.  Raises UsageError if no number is left."""
+        """The assumption of words and a range.  Raises UsageError if no number satisfies it."""
         known, is_mask = set(words), not set(MASKS).isdisjoint(words)
         if LEFT_PADDED in known:
             known.add(SORTED)
@@ -55,12 +55,12 @@ class Assumption:
         if bounds is not None and all(map(math.isfinite, bounds)):
             known.add(FINITE)
         if bounds is not None and (bounds[0] > bounds[1] or (has_no_zero and bounds == (0, 0))):
-            raise UsageError("no number is left")
+            raise UsageError("no number satisfies it")
         return cls(tuple([word for word in WORDS if word in known]), bounds)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read words and a range, with commas between them.  Raises UsageError, in a clause."""
+        """Read words and a range, separated by commas.  Raises UsageError, in a clause."""
         words, bounds = list[str](), dict[Bounds, None]()
         for part in (" ".join(part.split()) for part in text.split(",")):
             if ".." in part:
@@ -71,13 +71,13 @@ class Assumption:
                 known = f"write {VOCABULARY}; {did_you_mean(part, WORDS)}" if part else f"write {VOCABULARY}"
                 raise UsageError(f"{part!r} is not an assumption: {known}")
         if len(bounds) > 1:
-            raise UsageError(f"{' and '.join(map(_range_text, bounds))} are two ranges: write one")
+            raise UsageError(f"{' and '.join(map(_range_text, bounds))} are two ranges: give only one")
         if {LEFT_PADDED, RIGHT_PADDED} <= set(words):
-            raise UsageError(f"{LEFT_PADDED} and {RIGHT_PADDED} contradict each other: write one of them")
+            raise UsageError(f"{LEFT_PADDED} and {RIGHT_PADDED} contradict each other: give only one")
         try:
             return cls.of(words, next(iter(bounds), None))
         except UsageError:
-            raise UsageError(f"{' '.join(text.split())!r} contradicts itself: leave out a part") from None
+            raise UsageError(f"{' '.join(text.split())!r} contradicts itself: remove a part") from None
 
     def __str__(self) -> str:
         """The shortest text that `parse` reads as this assumption."""
@@ -106,7 +106,7 @@ class Assumption:
         return Assumption.of((*self.words, *other.words), _common(self.bounds, other.bounds))
 
     def covering(self, other: "Assumption") -> "Assumption":
-        """The words of both, for elements of which each obeys one of the two."""
+        """The words of both, for elements that each satisfy one of the two."""
         words = set(self.words).intersection(other.words)
         if self.bounds is None or other.bounds is None:
             return Assumption.of(words)
@@ -121,19 +121,19 @@ class Assumption:
         return Assumption.of(set(self.words) - {LEFT_PADDED, RIGHT_PADDED, SORTED}, self.bounds)
 
     def require_dtype(self, dtype: np.dtype) -> None:
-        """Raise UsageError, in a clause, if tensors of a dtype cannot obey, or always do by `finite`."""
+        """Raise UsageError, in a clause, if tensors of a dtype cannot satisfy it, or always satisfy `finite`."""
         kind = "strings" if dtype.kind in "OUS" else "complex numbers" if dtype.kind == "c" else ""
         if kind:
-            raise UsageError(f"it holds {kind}, and assumptions are about real numbers")
+            raise UsageError(f"it contains {kind}, but assumptions need real numbers")
         is_whole = is_integral(dtype)
         if is_whole and FINITE in self.words and self.bounds is None:
-            raise UsageError(f"{dtype.name} has no infinity and no NaN: leave out 'finite'")
+            raise UsageError(f"{dtype.name} has neither infinity nor NaN: remove 'finite'")
         least, largest = self._bounds_in(dtype)
         if least > largest or (NONZERO in self.words and least == largest == 0):
-            raise UsageError(f"{dtype.name} has no number in {self}")
+            raise UsageError(f"no {dtype.name} satisfies {self}")
 
     def violation(self, array: np.ndarray) -> tuple[int, ...] | None:
-        """The place of the first element that violates the assumption; None if all obey it."""
+        """The index of the first element that violates the assumption; None if there is none."""
         numbers, (least, largest) = _numbers(array), self._bounds_in(array.dtype)
         wrong = np.zeros(array.shape, np.bool_)
         if self.bounds is not None:
@@ -157,9 +157,9 @@ class Assumption:
         return tuple(map(int, places[0])) if len(places) else None
 
     def obey(self, array: np.ndarray) -> np.ndarray:
-        """The array with other elements in place of those that violate the assumption; the same array if none does.
+        """The array with other elements instead of those that violate the assumption; the same array if none does.
 
-        An element becomes one of the range, the same for equal elements, spread over it.
+        Such an element becomes one of the range, the same for equal elements, spread over the range.
         """
         if self.violation(array) is None:
             return array
@@ -185,7 +185,7 @@ class Assumption:
     def _bounds_in(self, dtype: np.dtype) -> Bounds:
         """The bounds among the numbers of a dtype; infinities without bounds.
 
-        An end that a float dtype does not hold is rounded, so that float32's 0.3 is in 0..0.3.
+        An end that a float dtype does not represent is rounded, so that float32's 0.3 is in 0..0.3.
         """
         if self.bounds is None:
             return -math.inf, math.inf
@@ -201,7 +201,7 @@ def _is_free(words: Collection[str], of: Collection[str]) -> bool:
 
 
 def _common(one: Bounds | None, other: Bounds | None) -> Bounds | None:
-    """The range that two ranges share; it begins above its end if they share none."""
+    """The common part of two ranges; its ends are in the wrong order if there is none."""
     if one is None or other is None:
         return other if one is None else one
     return max(one[0], other[0]), min(one[1], other[1])
@@ -211,7 +211,7 @@ def _parsed_range(text: str) -> Bounds:
     """LO..HI as two numbers, which may be infinite.  Raises UsageError."""
     least, largest = (_parsed_number(part, text) for part in text.split("..", 1))
     if least > largest:
-        raise UsageError(f"{text!r} begins above its end: write {_range_text((largest, least))}")
+        raise UsageError(f"{text!r} has its bounds in the wrong order: write {_range_text((largest, least))}")
     return least, largest
 
 
@@ -221,7 +221,7 @@ def _parsed_number(text: str, of: str) -> float:
     except ValueError:
         number = math.nan
     if math.isnan(number):
-        raise UsageError(f"{of!r} is not a range: write two numbers, as 0..1 or 0..inf")
+        raise UsageError(f"{of!r} is not a range: write two numbers, such as 0..1 or 0..inf")
     try:
         return int(text)
     except ValueError:
@@ -234,12 +234,12 @@ def _range_text(bounds: Bounds) -> str:
 
 
 def is_integral(dtype: np.dtype) -> bool:
-    """Whether a dtype holds booleans or integers, those of less than a byte too."""
+    """Whether a dtype is boolean or integer, including those of less than a byte."""
     return dtype.kind in "iub" or (dtype.kind == "V" and "int" in dtype.name)
 
 
 def dtype_limits(dtype: np.dtype) -> Bounds:
-    """The lowest and the largest number of a dtype, infinities aside."""
+    """The lowest and the largest number of a dtype, without infinities."""
     if dtype == np.bool_:
         return 0, 1
     if is_integral(dtype):
@@ -260,7 +260,7 @@ def _rounded(end: float, dtype: np.dtype, low: float, high: float) -> float:
 
 
 def _into_range(numbers: np.ndarray, least: float, largest: float) -> np.ndarray:
-    """The numbers of a range as they are, and others spread over it; of one without an end, mirrored at the other."""
+    """The numbers of a range unchanged, and others spread over it; if one end is missing, mirrored at the other."""
     inside = (numbers >= least) & (numbers <= largest)
     if numbers.dtype.kind == "f":
         known = np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
@@ -296,7 +296,7 @@ def parse_all(declared: Iterable[str]) -> dict[str, Assumption]:
     for text in declared:
         name, colon, words = text.rpartition(":")
         if not colon or not name.strip():
-            raise UsageError(f"{text!r} is not of the form NAME: WORDS, as 'x: 0..1'; words are {VOCABULARY}.")
+            raise UsageError(f"Invalid assumption {text!r}. Write NAME: WORDS, as in 'x: 0..1'. Words: {VOCABULARY}")
         texts.setdefault(name.strip(), []).append(words)
     found: dict[str, Assumption] = {}
     for name, parts in texts.items():

@@ -11,7 +11,7 @@ from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.text import did_you_mean
 
 KEY = "surgeon.assume."
-"""How the keys of these entries begin; the name of the input follows."""
+"""The prefix of the keys of these entries; the name of the input follows."""
 Assumptions = dict[str, Assumption]
 
 
@@ -30,8 +30,8 @@ def assumptions_of(model: ModelProto) -> Assumptions:
                 found[name].require_dtype(dtype_of_input(inputs[name]))
             except UsageError as error:
                 raise UsageError(
-                    f"The model's metadata {KEY + name!r} is not valid: {error}; take it out with "
-                    f"--metadata '{KEY}{name}='."
+                    f"The model's metadata {KEY + name!r} is not valid: {error}. Remove it with "
+                    f"--metadata '{KEY}{name}='"
                 ) from None
     return found
 
@@ -42,7 +42,7 @@ def assumption_lines(model: ModelProto) -> tuple[str, ...]:
 
 
 def with_assumptions(model: ModelProto, declared: Iterable[str]) -> ModelProto:
-    """A copy of a model that carries these assumptions too; the same model if it does already.
+    """A copy of a model that carries these assumptions too; the same model if it already does.
 
     Raises UsageError as `declare`.
     """
@@ -52,17 +52,17 @@ def with_assumptions(model: ModelProto, declared: Iterable[str]) -> ModelProto:
 
 
 def declare(model: ModelProto, declared: Iterable[str]) -> bool:
-    """Let a model carry these assumptions too; whether it did not.  declared: each as `NAME: WORDS`.
+    """Add these assumptions to a model; returns whether it changed.  declared: each as `NAME: WORDS`.
 
-    Raises UsageError for an unknown input, words that its dtype cannot obey, and contradictions, also to assumptions of
-    the model.
+    Raises UsageError for an unknown input, words that its dtype cannot satisfy, and contradictions, also to assumptions
+    of the model.
     """
     given = parse_all(declared)
     inputs, known = required_inputs(model.graph) if given else {}, assumptions_of(model)
     is_new = False
     for name, found in given.items():
         if name not in inputs:
-            raise UsageError(f"There is an assumption on {name!r}, which is not an input; {did_you_mean(name, inputs)}")
+            raise UsageError(f"No input named {name!r} for an assumption; {did_you_mean(name, inputs)}")
         try:
             found.require_dtype(dtype_of_input(inputs[name]))
         except UsageError as error:
@@ -76,7 +76,7 @@ def declare(model: ModelProto, declared: Iterable[str]) -> bool:
 
 
 def rename_assumptions(model: ModelProto, names: Mapping[str, str]) -> None:
-    """Let assumptions follow inputs that get other names."""
+    """Rename the assumptions of renamed inputs."""
     for item in model.metadata_props:
         name = item.key.removeprefix(KEY)
         if item.key.startswith(KEY) and name in names:
@@ -91,8 +91,8 @@ def _narrowed(name: str, known: Assumption, given: Assumption) -> Assumption:
         found = None
     if found is None or found.bounds not in (known.bounds, given.bounds):
         raise UsageError(
-            f"The model carries the assumption '{name}: {known}', which contradicts '{name}: {given}'; to replace it, "
-            f"take it out first with --metadata '{KEY}{name}='."
+            f"The model carries the assumption '{name}: {known}', which contradicts '{name}: {given}'. To replace it, "
+            f"first remove it with --metadata '{KEY}{name}='"
         )
     return found
 
@@ -108,4 +108,4 @@ def dtype_of_input(entry: ValueInfoProto) -> np.dtype:
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(entry.type.tensor_type.elem_type))
     except KeyError:
-        raise UsageError("it is not a tensor of numbers") from None
+        raise UsageError("it is not a numeric tensor") from None

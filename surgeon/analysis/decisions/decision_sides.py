@@ -1,4 +1,4 @@
-"""The decisions of a model, and which sides of each some inputs reach."""
+"""The decisions of a model, and the sides of each that some inputs reach."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -23,13 +23,13 @@ class Decision(NamedTuple):
     reads: tuple[str, ...]
     """The tensors on which it decides."""
     sides: Callable[..., Sides]
-    """From the arrays of `reads` to the sides; empty if they hold nothing on which it decides."""
+    """From the arrays of `reads` to the sides; empty if they contain nothing to decide on."""
 
 
 def decisions_of(graph: GraphProto) -> list[Decision]:
     """The decisions of a graph: comparisons, bounds, roundings, casts to integers and booleans, indices, conditions.
 
-    Nodes in bodies and functions are left out, and decisions on constants.
+    Nodes in bodies and functions, and decisions on constants, are omitted.
     """
     constants = {tensor.name for tensor in graph.initializer}
     constants.update(name for node in graph.node if not node.input for name in node.output)
@@ -127,14 +127,14 @@ def _cast_by(node: NodeProto) -> Callable[..., Sides]:
         is_float = array.dtype.kind not in "iu"
         if kind != "b":
             return {"an integer": bool(np.any(fraction == 0)), "a fraction": bool(np.any(fraction != 0))}
-        found = {"zero": bool(np.any(array == 0)), "another number than zero": bool(np.any(array != 0))}
+        found = {"zero": bool(np.any(array == 0)), "a nonzero number": bool(np.any(array != 0))}
         return found | ({"a fraction": bool(np.any(fraction != 0))} if is_float else {})
 
     return sides
 
 
 def _fractions(numbers: np.ndarray) -> np.ndarray:
-    """The finite numbers less the next lower integer of each."""
+    """The finite numbers minus the next lower integer of each."""
     finite = numbers[np.isfinite(numbers)]
     return np.asarray(finite - np.floor(finite))
 

@@ -26,7 +26,7 @@ def has_exact_joint_decision(index: Index) -> bool:
     """Whether a decision depends on several float inputs jointly, and all decisions on floats are exact.
 
     Exact for halves and small integers: sums, differences, products, maxima and data movement; constants must be such
-    numbers too.  Decisions in bodies and functions are not analysed: the result is False then.
+    numbers too.  Decisions in bodies and functions are not analysed; with these, the result is False.
     """
     main, *inside = index.scopes
     if any(True for scope in inside for _ in _decided(scope)):
@@ -72,7 +72,7 @@ class _Dependence(NamedTuple):
     is_fed: bool = False
     """Whether it does."""
     is_exact: bool = True
-    """Whether only exact arithmetic is between."""
+    """Whether it does only through exact arithmetic."""
     joins: bool = False
     """Whether it depends on several jointly."""
 

@@ -57,7 +57,7 @@ class ArithmeticStep:
         return made
 
     def keeps(self, given: np.ndarray) -> np.ndarray:
-        """Where the results are mathematically exact, without rounding."""
+        """Whether the results are mathematically exact, without rounding, for each element."""
         made = self.apply(given)
         if self.dtype is not None:
             kept: np.ndarray = made.astype(np.float64) == given.astype(np.float64)
@@ -124,7 +124,7 @@ class Threshold:
 
     @property
     def is_plain(self) -> bool:
-        """Whether `steps` have no arithmetic, and no cast loses digits."""
+        """Whether `steps` have no arithmetic, and no cast loses precision."""
         casts = [step.dtype for step in self.steps if step.dtype is not None and step.dtype.kind not in "iub"]
         is_narrowed = any(dtype.itemsize < self.dtype.itemsize for dtype in casts)
         return not is_narrowed and not any(step.family for step in self.steps)
@@ -151,7 +151,7 @@ class Threshold:
         return np.asarray(numbers[self.meets(numbers).any(axis=1)])
 
     def meets(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers do so; without rounding in half precision, for which some runtimes use higher precision."""
+        """Whether the tensor equals a threshold, for each number; without rounding in half precision."""
         if not self.is_plain and self.dtype.name not in _NEIGHBOURED:
             return self.meets_exactly(numbers)
         held = numbers.astype(self.dtype)
@@ -163,7 +163,7 @@ class Threshold:
         return met
 
     def meets_exactly(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers do so without rounding in `steps`."""
+        """Whether the tensor equals a threshold without rounding in `steps`, for each number."""
         held = numbers.astype(self.dtype)
         exact, made = (held.astype(np.float64) == numbers).reshape(-1, 1), held.reshape(-1, 1)
         with np.errstate(all="ignore"):
@@ -174,7 +174,7 @@ class Threshold:
         return met
 
     def is_near(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers are so near that rounding may decide."""
+        """Whether rounding may decide, for each number."""
         given = numbers.reshape(-1, 1).astype(np.float64)
         eps = float(ml_dtypes.finfo(self.dtype).eps)
         error = np.zeros(given.shape) if self.is_plain else eps * np.abs(given)
@@ -194,7 +194,7 @@ class Threshold:
         return reached
 
     def _is_wanted(self, made: np.ndarray) -> np.ndarray:
-        """Where the tensor equals a threshold in its dtype."""
+        """Whether the tensor equals a threshold in its dtype, for each element."""
         found = made.astype(np.float64)
         if self.rounds:
             halves: np.ndarray = np.isfinite(found) & (2 * found == np.rint(2 * found))

@@ -53,7 +53,7 @@ def input_dtypes(scope: Scope) -> dict[str, int]:
 
 
 def constant_source(scope: Scope, name: str) -> TensorProto | None:
-    """The stored tensor whose elements a tensor holds, in whatever dtype or order; None if it is not a constant."""
+    """The stored tensor with the elements of a tensor, in any dtype or order; None if it is not a constant."""
     home = scope.defining_scope(name)
     while home is not None and name not in home.initializers:
         node = home.producers.get(name)
@@ -119,8 +119,7 @@ def _before(node: Node) -> Iterator[tuple[str, ArithmeticStep | None]]:
 
 
 def edges_of(index: Index) -> list[float]:
-    """The input values at which compared or clipped tensors equal the constant that they are compared with or clipped
-    to.
+    """The input values at which compared or clipped tensors equal the constant of the comparison or clipping.
 
     Also through sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MAX_EDGES`.
     """
@@ -155,7 +154,7 @@ def sizes_of(index: Index) -> tuple[list[int], list[int]]:
 def find_thresholds(index: Index) -> list[Threshold]:
     """The thresholds of a model: of comparisons with constants, of clipping, and of rounding to integers.
 
-    Each is followed back to an input, or to a tensor that is computed otherwise, as by a matrix product.
+    Each is followed back to an input, or to a tensor from other operations, such as a matrix product.
     """
     found: dict[Hashable, Threshold] = {}
     for scope in index.scopes:
@@ -200,7 +199,7 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
 
 
 def _copies(node: Node) -> bool:
-    """Whether a node returns the elements of its first input, in whatever dtype or order."""
+    """Whether a node returns the elements of its first input, in any dtype or order."""
     op = traits_of(node.op)
     return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
@@ -227,7 +226,7 @@ def _deciding(scope: Scope) -> Iterator[tuple[str, list[float], Sequence[Arithme
 
 
 def _compared(scope: Scope) -> Iterator[tuple[str, list[float]]]:
-    """Tensors that nodes compare or clip, and with which numbers."""
+    """Tensors that nodes compare or clip, with the numbers."""
     for node in scope.nodes:
         op = traits_of(node.op)
         is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.inputs) > 1
@@ -292,7 +291,7 @@ def _distinct_numbers(tensor: TensorProto) -> list[float]:
 
 
 def _numbers(tensor: TensorProto) -> np.ndarray:
-    """All numbers of a constant; empty if its payload is cut out, or it holds no numbers."""
+    """All numbers of a constant; empty if its payload is missing, or it has no numbers."""
     is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
     if is_none or tensor.data_location == TensorProto.EXTERNAL:
         return np.empty(0)

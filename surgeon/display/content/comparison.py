@@ -155,7 +155,7 @@ def layer_comparison_text(layers: LayerComparison) -> str:
     if not layers.compared:
         return "no inner tensor has the same name in both models"
     if layers.first_different:
-        return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
+        return f"the first tensor outside the tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
     return f"{format_count(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"
 
 

@@ -43,7 +43,7 @@ def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "Vie
         (('linear_4', 'val_155'), ('gelu',))
     """
     if target not in names():
-        raise UsageError(f"There is no target {target!r}; choose one of {', '.join(names())}.")
+        raise UsageError(f"No target named {target!r}; choose one of {', '.join(names())}.")
     if height < 100:
         raise UsageError(f"height={height}: a view needs 100 pixels at least.")
     try:

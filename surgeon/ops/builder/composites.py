@@ -1,7 +1,7 @@
-"""Words of the vocabulary that have several forms: `g.rsqrt(x)` is 1/√x however an exporter spells it.
+"""Composite helpers with several forms: `g.rsqrt(x)` is 1/√x in any spelling of an exporter.
 
-A word is a function of a graph, built of helpers.  In a pattern it stands for any of its forms, in a replacement for
-the first.  Forms multiply where words nest, so no rule lists the products.
+A composite is a function of a graph, built of helpers.  A pattern matches any of its forms; a replacement writes the
+first.  Composites nest and their forms multiply, so no rule lists the products.
 """
 
 import math
@@ -21,18 +21,18 @@ _words: dict[str, Callable[..., Any]] = {}
 
 
 def word(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of a graph a word: `g.<its name>(...)`."""
+    """Register a function of a graph as a composite helper: `g.<its name>(...)`."""
     _words[function.__name__] = function
     return function
 
 
 def find_composite(name: str) -> Callable[..., Any] | None:
-    """The word of this name, or None."""
+    """The composite helper of this name, or None."""
     return _words.get(name)
 
 
 def words() -> tuple[str, ...]:
-    """The names of all words."""
+    """The names of all composite helpers."""
     return tuple(_words)
 
 
@@ -62,49 +62,49 @@ def over_root(g: Any, x: gs.Tensor, v: gs.Tensor) -> Any:
 
 
 def keeps_axes(kept: gs.Tensor, x: gs.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a reshape that does not put back, with size 1, the axes over which x was reduced."""
+    """Reject a reshape that does not restore, with size 1, the axes over which x was reduced."""
     found, given = kept.shape, x.shape
-    require(found is not None and given is not None, "the shapes of a reduced tensor must be known")
+    require(found is not None and given is not None, "the shapes of the reduced tensor and its result must be known")
     gone = {axis % len(given) for axis in axes}
     wanted = [1 if axis in gone else size for axis, size in enumerate(given)]
-    require(list(found) == wanted, "what is put back behind a reduction must be its axes, with size 1")
+    require(list(found) == wanted, "the reshape after the reduction must restore exactly the reduced axes, with size 1")
 
 
 def counts_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a number, which divides a sum over axes of x, that is not the number of elements summed."""
+    """Reject a number by which a sum over axes of x is divided, unless it is the number of summed elements."""
     count = _count(x, axes)
     require(count == number, f"the sum must be divided by {count}")
 
 
 def shares_axes(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a number, which multiplies a sum over axes of x, that is not one by the number of elements summed."""
+    """Reject a number by which a sum over axes of x is multiplied, unless it is 1 / the number of summed elements."""
     count = _count(x, axes)
     require(abs(count * number - 1) < SHARE, f"the sum must be divided by {count}")
 
 
 def counts_root(_: gs.Tensor, number: float, x: gs.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a number, which multiplies x over its length, that is not the root of the number of elements."""
+    """Reject a number by which x over its length is multiplied, unless it is the root of the number of elements."""
     count = _count(x, axes)
     found = number / math.sqrt(count) if count else math.inf
-    require(abs(found - 1) < ROUNDED.get(str(x.dtype), SHARE), f"the length must be divided by the root of {count}")
+    require(abs(found - 1) < ROUNDED.get(str(x.dtype), SHARE), f"the norm must be divided by the root of {count}")
 
 
 def _count(x: gs.Tensor, axes: Sequence[int]) -> int:
-    require(x.shape is not None, "the shape of what is summed must be known")
+    require(x.shape is not None, "the shape of the summed tensor must be known")
     sizes = [x.shape[axis] for axis in axes]
-    require(all(isinstance(size, int) for size in sizes), "the sizes of the axes of a sum must be known")
+    require(all(isinstance(size, int) for size in sizes), "the sizes of the summed axes must be fixed")
     return math.prod(sizes)
 
 
 def _put_back(g: Any, flat: Any, x: Any, axes: Any) -> Any:
-    """A tensor that a reduction of x left without its axes, with these as axes of size 1; x has a name."""
+    """The result of a reduction of x without its axes, reshaped to have these axes with size 1; x has a name."""
     put_back = g.reshape(flat, g.any_tensor())
     reshaped = g.any_of(put_back, g.expand(put_back, g.any_tensor()))
     return g.any_of(g.unsqueeze(flat, axes=axes), g.such_that(reshaped, keeps_axes, x, axes))
 
 
 def _share(g: Any, total: Any, x: Any, axes: Any) -> Any:
-    """A sum over axes of x by the number of elements summed; x has a name."""
+    """A sum over axes of x, divided by the number of summed elements; x has a name."""
     count, share = g.any_number(), g.any_number()
     return g.any_of(
         g.such_that(g.div(total, count), counts_axes, count, x, axes),
@@ -114,13 +114,13 @@ def _share(g: Any, total: Any, x: Any, axes: Any) -> Any:
 
 @word
 def sum_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
-    """The sum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    """The sum over axes, which keep size 1; the sum of a half-precision x perhaps in float32."""
     return g.any_of(g.reduce_sum(x, axes=axes, keepdims=1), *_in_float(g, g.reduce_sum, x, axes))
 
 
 @word
 def maximum_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
-    """The maximum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+    """The maximum over axes, which keep size 1; the maximum of a half-precision x perhaps in float32."""
     return g.any_of(g.reduce_max(x, axes=axes, keepdims=1), *_in_float(g, g.reduce_max, x, axes))
 
 
@@ -131,7 +131,7 @@ def _in_float(g: Any, reduce: Callable[..., Any], x: gs.Tensor, axes: Any) -> li
 
 @word
 def mean_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """The mean over axes, which stay with size 1: by one reduction, or a sum divided by the number of elements."""
+    """The mean over axes, which keep size 1: one reduction, or a sum divided by the number of elements."""
     x = g.named(x)
     flat = g.reduce_sum(x, axes=axes, keepdims=0)
     total = g.any_of(g.reduce_sum(x, axes=axes, keepdims=1), _put_back(g, flat, x, axes))
@@ -140,36 +140,36 @@ def mean_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
 
 
 def _flat_mean(g: Any, x: Any, axes: Any) -> Any:
-    """The mean over axes, which go; x has a name."""
+    """The mean over axes, which are removed; x has a name."""
     total = g.reduce_sum(x, axes=axes, keepdims=0)
     return g.any_of(g.reduce_mean(x, axes=axes, keepdims=0), _share(g, total, x, axes))
 
 
 @word
 def mean_last(g: Any, x: gs.Tensor) -> Any:
-    """The mean over the last axis, which stays with size 1."""
+    """The mean over the last axis, which keeps size 1."""
     return mean_over(g, x, [-1])
 
 
 @word
 def centred(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """x less its mean over axes; the mean perhaps taken in a wider dtype."""
+    """x minus its mean over axes; the mean perhaps in a wider dtype."""
     return g.sub(x, maybe_narrower(g, mean_over(g, maybe_wider(g, x), axes)))
 
 
 @word
 def mean_of_squares(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
+    """The mean of x² over axes, which keep size 1: of squares, or by a reduction that squares."""
     x = g.named(x)
     return g.any_of(mean_over(g, square(g, x), axes), _share(g, g.reduce_sum_square(x, axes=axes, keepdims=1), x, axes))
 
 
 @word
 def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
-    """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype.
+    """The variance over axes, which keep size 1: the mean of (x − mean)², perhaps in a wider dtype.
 
-    Or the mean of x² less the square of the mean, as flax and jax write it; where rounding makes that negative, it may
-    be cut off at zero, and its axes may be put back behind that.
+    Or the mean of x² minus the square of the mean, as flax and jax write it.  Because rounding can make that negative,
+    it may be clipped at zero, and its axes may be restored after that.
     """
     wide = g.named(maybe_wider(g, x))
     inner = maybe_wider(g, centred(g, wide, axes))
@@ -182,7 +182,7 @@ def variance_over(g: Any, x: gs.Tensor, axes: Sequence[int]) -> Any:
 
 @word
 def length_over(g: Any, x: gs.Tensor, axes: Any) -> Any:
-    """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
+    """√Σx² over axes, which keep size 1: one reduction, or the root of a sum of squares."""
     x = g.named(x)
     squares = g.any_of(sum_over(g, square(g, x), axes), g.reduce_sum_square(x, axes=axes, keepdims=1))
     return g.any_of(g.reduce_l2(x, axes=axes, keepdims=1), square_root(g, squares))
@@ -197,29 +197,29 @@ def over_root_mean_square(g: Any, y: gs.Tensor, x: gs.Tensor, axes: Sequence[int
 
 
 def is_wider(cast: gs.Tensor, x: gs.Tensor) -> None:
-    """Refuse a Cast that may change values, and one of float32 to double: no kernel computes one node so."""
-    require(cast.dtype is not None and x.dtype is not None, "the dtypes around a Cast must be known")
+    """Reject a Cast that may change values, and one of float32 to double, because one node computes in float32."""
+    require(cast.dtype is not None and x.dtype is not None, "the dtypes before and after a Cast must be known")
     is_double = cast.dtype == "float64" and x.dtype == "float32"
-    require(not is_double, "it is computed in double precision, and the one node computes float32 in float32")
-    require(np.promote_types(cast.dtype, x.dtype) == cast.dtype, f"a Cast from {x.dtype} to {cast.dtype} loses digits")
+    require(not is_double, "the nodes compute in float64, but one node would compute in float32")
+    require(np.promote_types(cast.dtype, x.dtype) == cast.dtype, f"a Cast of {x.dtype} to {cast.dtype} loses precision")
 
 
 @word
 def maybe_wider(g: Any, x: gs.Tensor) -> Any:
-    """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their way in."""
+    """x, perhaps cast to a float dtype that represents all its values, as at the input of a norm in half precision."""
     x = g.named(x)
     return g.any_of(x, *(g.such_that(g.cast(x, to=dtype), is_wider, x) for dtype in (FLOAT, DOUBLE)))
 
 
 @word
 def maybe_narrower(g: Any, x: gs.Tensor) -> Any:
-    """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
+    """x, perhaps cast to a less precise float dtype, as at the output of a norm in half precision."""
     return g.any_of(x, *(g.cast(x, to=dtype) for dtype in (FLOAT, FLOAT16, BFLOAT16)))
 
 
 @word
 def maybe_like(g: Any, number: Any) -> Any:
-    """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
+    """A constant, perhaps cast to the type of a tensor, as numbers in the bodies of local functions are."""
     if g.helper_opset() is not None:  # a replacement: CastLike may be younger than its opset
         return g.literal(number) if isinstance(number, (int, float)) else number
     return g.any_of(number, g.cast_like(number, g.any_tensor()))
@@ -227,7 +227,7 @@ def maybe_like(g: Any, number: Any) -> Any:
 
 @word
 def in_dtype(g: Any, x: gs.Tensor, dtype: Any) -> Any:
-    """x in a dtype: cast to it, or as it is where it has that dtype already."""
+    """x in a dtype: cast to it, or unchanged if it already has that dtype."""
     if g.helper_opset() is not None and x.dtype == dtype:
         return x
     cast = g.cast(x, to=dtype)
@@ -236,13 +236,13 @@ def in_dtype(g: Any, x: gs.Tensor, dtype: Any) -> Any:
 
 @word
 def nan_to_zero(g: Any, x: gs.Tensor) -> Any:
-    """x with 0 in the place of NaN."""
+    """x with NaN replaced by 0."""
     return g.where(g.isnan(x), 0.0, x)
 
 
 @word
 def softplus_of(g: Any, x: gs.Tensor) -> Any:
-    """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or written out."""
+    """log(1 + exp(x)): Softplus, perhaps only up to 20 and x above it (torch.nn.Softplus), or written out."""
     node = g.softplus(x)
     return g.any_of(node, g.where(g.greater(x, 20.0), x, node), g.log(g.add(1.0, g.exp(x))))
 

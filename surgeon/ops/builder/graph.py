@@ -1,7 +1,7 @@
-"""The vocabulary: a `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
+"""A `gs.Graph` on which every ONNX and ONNX Runtime op is a helper, for both sides of a rule.
 
-`Graph` builds real nodes; the graph of `surgeon.rules.tracing.tracer` overrides `emit` and remembers what to match.
-Importing this module registers the helpers on `gs.Graph` itself too, without replacing any that is there already.
+`Graph` builds real nodes; the graph of `surgeon.rules.tracing.tracer` overrides `emit` and records a pattern.
+Importing this module also registers the helpers on `gs.Graph` itself, without replacing existing ones.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class _ConstantMeta(type):
 
 
 class Constant(gs.Constant, metaclass=_ConstantMeta):
-    """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also of a capture."""
+    """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also for a capture."""
 
 
 ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
@@ -48,17 +48,16 @@ class UnknownHelper(RuleError, AttributeError):
 class Graph(gs.Graph):
     """A small graph built by helpers: `g.mul(x, 0.5)`, `g.ms_gelu(x)`, `g.op("custom::deform_conv2d", x, w)`.
 
-    A plain number or array given as an input becomes a constant in the dtype of the inputs that share its type
-    variable in the op's schema; attributes are coerced by the schema.
+    A plain number or array as an input becomes a constant, in the dtype of the inputs that share its type variable in
+    the op's schema.  The schema also determines the types of attributes.
 
     Args:
         opset: version of ai.onnx that the helpers follow; gs's own by default.
         versions: versions of other domains, by domain.
-        home: top-level package of the rule that is being run; a pack installed as one sees only its own helpers beside
-            surgeon's.
+        home: top-level package of the running rule; an installed rule pack sees only its own helpers and surgeon's.
 
     Raises:
-        RuleError: a helper is called that there is not, or with arguments that do not fit the op's schema.
+        RuleError: a helper does not exist, or its arguments do not fit the op's schema.
 
     Examples:
         >>> import surgeon
@@ -69,7 +68,7 @@ class Graph(gs.Graph):
     """
 
     def __init__(self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = "") -> None:
-        """Make an empty graph."""
+        """Create an empty graph."""
         self.versions = dict(versions or {})
         self.home = home
         self.made = 0
@@ -96,20 +95,22 @@ class Graph(gs.Graph):
             )
         near = close_matches(name, [*words(), *_vocabulary()])
         hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
-        raise UnknownHelper(f"No helper is called {name!r}; {hint}")
+        raise UnknownHelper(f"No helper named {name!r}; {hint}")
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Use a word of the vocabulary (`surgeon.ops.builder.composites`)."""
-        return AbsentTensor(f"{name} is asked of None.", None) if args and args[0] is None else word(self, *args)
+        """Call a composite helper (`surgeon.ops.builder.composites`)."""
+        if args and args[0] is None:
+            return AbsentTensor(f"{name} needs a tensor, not None.", None)
+        return word(self, *args)
 
     def helper_opset(self) -> int | None:
-        """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
+        """The ai.onnx version by which versioned helpers are chosen; None: all of them."""
         return int(self.opset)
 
     def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Add one node of a known op; returns its output, or a tuple where it has several.
+        """Add one node of a known op; returns its output, or a tuple if it has several.
 
-        Raises RuleError when the arguments do not fit the op's schema at this graph's opset.
+        Raises RuleError if the arguments do not fit the op's schema at this graph's opset.
         """
         if op in ASSOCIATIVE and not domain and len(args) > 2:
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
@@ -125,14 +126,14 @@ class Graph(gs.Graph):
         return tuple(found) if bound.several else found[0]
 
     def version(self, domain: str) -> int | None:
-        """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
+        """The version of a domain in this graph; None (the newest) if the model does not import the domain yet."""
         return self.versions.get(domain) if domain else int(self.opset)
 
     def op(self, kind: str, /, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx.
 
-        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for a kind that
-        is no name, and for fewer outputs than one.
+        In a pattern `*` and `?` are wildcards: `"*::deform_conv2d"`, `"custom::*"`.  Raises RuleError for an invalid
+        name, and for fewer outputs than one.
         """
         domain, name = domain_and_name(kind, outputs)
         known = schema(domain, name, self.version(domain))
@@ -146,13 +147,13 @@ class Graph(gs.Graph):
         return made[0] if is_first else tuple(made)
 
     def any_of(self, *forms: Tensor) -> Tensor:
-        """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
+        """Any of several forms in a pattern; in a replacement the first one that reads only captured tensors."""
         if not forms:
-            raise RuleError("any_of needs at least one form.")
+            raise RuleError("any_of needs at least one alternative.")
         return next((form for form in forms if form is not None and not isinstance(form, AbsentTensor)), forms[0])
 
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
+        """A node that may be absent (its first input replaces it); a replacement omits it if a capture is absent."""
         made, *_ = getattr(tensor, "inputs", None) or [None]
         is_needed = made is None or len(made.inputs) > 1 or made.attrs
         first: Tensor = tensor.first if isinstance(tensor, AbsentTensor) else tensor if is_needed else made.inputs[0]
@@ -163,21 +164,21 @@ class Graph(gs.Graph):
         return tensor
 
     def shared(self, tensor: Tensor) -> Tensor:
-        """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+        """An inner tensor of a pattern that may have other consumers: its node stays."""
         return tensor
 
     def exposed(self, tensor: Tensor) -> Tensor:
-        """An inner tensor of a pattern that others may read too: then it is a further output, which the replacement
-        returns behind the others.
+        """An inner tensor of a pattern that may have other consumers: it is then a further output, which the
+        replacement returns after the others.
         """
         return tensor
 
     def named(self, tensor: Tensor) -> Tensor:
-        """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
+        """A tensor of a pattern that `such_that` can inspect; it gets a generated name."""
         return tensor
 
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
-        """A tensor of a pattern of which more must hold: `predicate(tensor, *others)` calls `require`.
+        """A tensor of a pattern with a further condition: `predicate(tensor, *others)` calls `require`.
 
         others: parameters of the pattern, captured tensors, or plain values.
         """
@@ -192,12 +193,12 @@ class Graph(gs.Graph):
         return WildcardTensor("number")
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
-        """A constant by value, with a relative tolerance of its own."""
+        """A constant by value, with its own relative tolerance."""
         fixed: Tensor = self._tensor(value)
         return fixed
 
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
-        """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
+        """Add a node as gs's own `layer` does, for helpers in the style of its examples."""
         op = kwargs.get("op", args[0] if args else "")
         attributes = dict(kwargs.get("attrs") or {})
         wanted = list(outputs or [])
@@ -209,7 +210,7 @@ class Graph(gs.Graph):
         return found
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
-        """Add one node whose arguments are already sorted into inputs and attributes."""
+        """Add one node; its arguments are already sorted into inputs and attributes."""
         tensors = [self._tensor(value) for value in self._typed(domain, op, inputs)]
         made = [BuiltTensor(self._fresh(op)) for _ in range(outputs)]
         given = {name: value for name, value in attributes.items() if value is not None}
@@ -229,7 +230,7 @@ class Graph(gs.Graph):
         )
 
     def _typed(self, domain: str, op: str, inputs: Sequence[Any]) -> Iterator[Any]:
-        """Give each plain number the dtype of the siblings that share its type variable, or remember one of them."""
+        """Give each plain number the dtype of the siblings that share its type variable, or record one of them."""
         known = schema(domain, op, self.version(domain))
         for position, value in enumerate(inputs):
             if isinstance(value, LiteralConstant) and value.is_plain:
@@ -284,7 +285,7 @@ class BuiltTensor(Operators, gs.Variable):
 
     @property
     def dtype(self) -> Any:
-        """The numpy dtype, or None where it is unknown."""
+        """The numpy dtype, or None if it is unknown."""
         return self._dtype if self._dtype is not None or self.like is None else self.like.dtype
 
     @dtype.setter
@@ -293,7 +294,7 @@ class BuiltTensor(Operators, gs.Variable):
 
 
 class AbsentTensor(Operators, gs.Variable):
-    """What a node would make that reads a capture which the match has not.  first: its first input."""
+    """The output of a node that reads a capture which the match does not have.  first: its first input."""
 
     def __init__(self, reason: str, first: Any) -> None:
         super().__init__("absent")
@@ -301,7 +302,7 @@ class AbsentTensor(Operators, gs.Variable):
 
 
 class WildcardTensor(Operators, gs.Variable):
-    """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
+    """Represents anything in a pattern; a replacement cannot write a form that reads it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"any_{what}")
@@ -317,17 +318,17 @@ class LiteralConstant(Operators, gs.Constant):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
+        """Whether it was a Python number or list, so that its consumer determines its dtype."""
         return self.like is None and self.values.dtype in (np.float64, np.int64)
 
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A number in a dtype.  Raises ConditionFailed where it would become another: 2.7 as an integer, 1e6 as float16."""
+    """A number in a dtype.  Raises ConditionFailed if its value would change: 2.7 as an integer, 1e6 as float16."""
     is_string, wanted = value.dtype.kind in "OU", np.dtype(dtype).kind in "OU"
     if is_string or wanted:
         if is_string != wanted:
             kinds = [("a number", "a string")[kind] for kind in (is_string, wanted)]
-            raise ConditionFailed(f"the rule writes {value.tolist()!r}, {kinds[0]}, where {kinds[1]} is wanted")
+            raise ConditionFailed(f"expected {kinds[1]}, but the rule writes {value.tolist()!r}, {kinds[0]}")
         return value.astype(object)
     with np.errstate(all="ignore"):
         cast = value.astype(dtype)
@@ -337,7 +338,7 @@ def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
             else not np.any(np.isfinite(value) & ~np.isfinite(cast.astype(np.float64)))
         )
     if not is_same:
-        raise ConditionFailed(f"the number {value.tolist()} that the rule writes does not fit {np.dtype(dtype).name}")
+        raise ConditionFailed(f"the rule writes {value.tolist()}, which {np.dtype(dtype).name} cannot represent")
     return cast
 
 
@@ -352,7 +353,7 @@ def _numpy(type_string: str) -> np.dtype[Any]:
 
 
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
-    """The helper that a user registered under this name and that rules of package `home` may see."""
+    """The helper that a user registered under this name, if rules of package `home` may see it."""
     found: list[Callable[..., Any]] = []
     for version, by_name in gs.Graph.OPSET_FUNC_MAP.items():
         if name in by_name and opset in (None, version):
@@ -383,7 +384,7 @@ def _vocabulary() -> dict[str, tuple[str, str]]:
 
 
 def register_helpers() -> None:
-    """Register every helper on `gs.Graph`, so that a plain gs graph has them; helpers that are there already stay."""
+    """Register every helper on `gs.Graph`, so that a plain gs graph has them; existing helpers stay."""
     for name, (domain, op) in _vocabulary().items():
         if name in gs.Graph.GLOBAL_FUNC_MAP or hasattr(gs.Graph, name):
             continue
@@ -401,5 +402,5 @@ def _plain_helper(name: str, domain: str, op: str) -> Callable[..., Any]:
         return tuple(found) if bound.several else found[0]
 
     helper.__name__ = name
-    helper.__doc__ = f"`{domain or 'ai.onnx'}::{op}`, arguments in the order of its schema."
+    helper.__doc__ = f"`{domain or 'ai.onnx'}::{op}`, with arguments in the order of its schema."
     return helper

@@ -1,4 +1,4 @@
-"""What a helper says of itself when it is asked: its signature and the operator's own text."""
+"""The signature and the docstring of a helper, for `help`."""
 
 import inspect
 import keyword
@@ -20,14 +20,14 @@ class HelperFunction:
     __slots__ = ("_ask", "_call", "_name")
 
     def __init__(self, name: str, call: Callable[..., Any], ask: Callable[[], tuple[inspect.Signature, str]]) -> None:
-        """Name it.  ask: its signature and manual."""
+        """name: name of the helper.  ask: returns its signature and docstring."""
         self._name, self._call, self._ask = name, call, ask
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "HelperFunction":
-        """Return it as it is: with this, `help` takes it for something to call, and not for data."""
+        """Return the helper itself: with this method, `help` treats it as a function, not as data."""
         return self
 
     @property
@@ -54,7 +54,7 @@ def described(domain: str, op: str, version: int | None) -> tuple[inspect.Signat
 
 
 def described_function(function: Callable[..., Any]) -> tuple[inspect.Signature, str]:
-    """The same of a function of a graph: without the graph."""
+    """The same for a function of a graph, without the graph parameter."""
     signature = inspect.signature(function)
     return signature.replace(parameters=list(signature.parameters.values())[1:]), inspect.getdoc(function) or ""
 
@@ -76,20 +76,20 @@ def _parameters(found: Schema) -> Iterator[inspect.Parameter]:
 
 
 def parameter_name(found: Schema, formal: FormalParameter) -> str:
-    """The Python name of an input: snake_case, with a trailing `_` where a keyword or an attribute has that name."""
+    """The Python name of an input: snake_case, with a trailing `_` if a keyword or an attribute has that name."""
     name = snake_case(formal.name)
     return name + "_" if keyword.iskeyword(name) or name in found.attributes else name
 
 
 def _plain(value: Any) -> Any:
-    """A default as people write it: 1e-05 for the nearest float32."""
+    """A default in readable form: 1e-05 for the nearest float32."""
     if isinstance(value, bytes):
         return value.decode()
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def _text(found: Schema) -> str:
-    """What the standard says; of ONNX Runtime's own operators, where it says it."""
+    """The documentation of the standard, or of ONNX Runtime for its own operators."""
     try:
         text = defs.get_schema(found.name, found.since_version, found.domain).doc
     except defs.SchemaError:

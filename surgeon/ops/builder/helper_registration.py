@@ -1,6 +1,6 @@
-"""Our helpers on plain `gs.Graph`s: put there when one of them is first asked for, whoever imports gs, and when.
+"""Registers surgeon's helpers on plain `gs.Graph`s when one of them is first used, whenever gs is imported.
 
-So `import surgeon` loads nothing, and a graph of onnx_graphsurgeon has the helpers all the same.
+So `import surgeon` loads nothing, and a graph of onnx_graphsurgeon still has the helpers.
 """
 
 import sys
@@ -15,7 +15,7 @@ _LIBRARY = "onnx_graphsurgeon"
 
 
 def register_lazily() -> None:
-    """Have the graphs of onnx_graphsurgeon ask for our helpers, from now on or from its import on."""
+    """Let the graphs of onnx_graphsurgeon look up our helpers, from now on or after its import."""
     if _LIBRARY in sys.modules:
         _postpone(sys.modules[_LIBRARY])
     else:
@@ -23,7 +23,7 @@ def register_lazily() -> None:
 
 
 class _Watch:
-    """A finder that finds nothing itself: it waits for onnx_graphsurgeon, and is gone then."""
+    """An import finder that finds nothing itself: it waits for onnx_graphsurgeon, and then removes itself."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
@@ -45,7 +45,7 @@ class _Watch:
 
 
 def _postpone(library: "ModuleType") -> None:
-    """Register the helpers when a graph is first asked for something that it has not."""
+    """Register the helpers when a graph is first asked for an unknown attribute."""
     graph = library.Graph
     own = graph.__getattr__
 

@@ -1,4 +1,4 @@
-"""Composite helpers that only move or cut data: shapes, attention heads, parts of a tensor.
+"""Composite helpers that only move or slice data: shapes, attention heads, parts of a tensor.
 
 Each covers all spellings of exporters: a Slice with or without steps, a Split by count or by sizes, a Reshape whose
 target copies sizes.
@@ -18,14 +18,14 @@ SPLIT_COUNTS = 18  # the opset from which Split says how many parts it makes
 
 @word
 def reshaped(g: Any, x: gs.Tensor) -> Any:
-    """x in any shape, for patterns alone: whatever a 0 in the target means, the shape of the result is what counts."""
+    """x in any shape, only for patterns: only the shape of the result matters, not the meaning of a 0 in the target."""
     shape = g.any_tensor()
     return g.any_of(g.reshape(x, shape), g.reshape(x, shape, allowzero=1))
 
 
 @word
 def size_of(g: Any, x: gs.Tensor, axis: int) -> Any:
-    """One size of x, on an axis of its own; a replacement writes one that is fixed as a number."""
+    """One size of x, as a tensor with one element; a replacement writes a fixed size as a number."""
     if g.helper_opset() is not None and x.shape is not None and isinstance(x.shape[axis], int):
         return np.array([x.shape[axis]])
     return g.slice(g.shape(x), [axis], [axis + 1], [0])
@@ -33,7 +33,7 @@ def size_of(g: Any, x: gs.Tensor, axis: int) -> Any:
 
 @word
 def spread(g: Any, x: gs.Tensor, sizes: Any) -> Any:
-    """x repeated along axes: for each a number, or a tensor with one; 1 leaves an axis as it is."""
+    """x repeated along axes: for each a number, or a tensor with one element; 1 leaves an axis unchanged."""
     if g.helper_opset() is None:
         return g.expand(x, g.any_tensor())
     runs = groupby(sizes, lambda size: isinstance(size, int))
@@ -50,9 +50,9 @@ def heads_first(g: Any, x: gs.Tensor) -> Any:
 
 @word
 def joined_heads(g: Any, x: gs.Tensor, width: int | None = None) -> Any:
-    """[batch, rows, width] of [batch, heads, rows, columns]: heads beside each other in the last axis.
+    """[batch, rows, width] of [batch, heads, rows, columns]: the heads are adjacent in the last axis.
 
-    width: heads · columns, for a replacement in which x does not know its shape.
+    width: heads · columns, for a replacement in which the shape of x is unknown.
     """
     rows = heads_first(g, x)
     if width is None and g.helper_opset() is not None and x.shape is not None:
@@ -62,18 +62,18 @@ def joined_heads(g: Any, x: gs.Tensor, width: int | None = None) -> Any:
 
 @word
 def split_heads(g: Any, x: gs.Tensor, heads: int | None = None, columns: int | None = None) -> Any:
-    """[batch, heads, rows, columns] of heads that are beside each other; a replacement has to give the numbers."""
+    """[batch, heads, rows, columns] of adjacent heads; a replacement has to give the numbers."""
     return heads_first(g, reshaped(g, x) if heads is None else g.reshape(x, [0, 0, heads, columns]))
 
 
 def are_copies(made: gs.Tensor, copies: gs.Tensor, x: gs.Tensor) -> None:
-    """Refuse heads that are not those of x, each several times, one copy after the other."""
+    """Reject heads that are not those of x with each repeated several times, the copies adjacent."""
     _require_known(made, copies, x)
-    require(x.rank == 4 and copies.rank == 5, "what is copied are no heads of [batch, heads, rows, columns]")
+    require(x.rank == 4 and copies.rank == 5, "the repeated tensor must have the shape [batch, heads, rows, columns]")
     batch, heads, *rest = x.shape
     count = copies.shape[2]
     is_spread = copies.shape == (batch, heads, count, *rest) and made.shape == (batch, heads * count, *rest)
-    require(is_spread, "heads are not copied one after the other")
+    require(is_spread, "the copies of each head must be adjacent")
 
 
 @word
@@ -89,54 +89,54 @@ def repeated_heads(g: Any, x: gs.Tensor, heads: int = 0, copies: int = 0, column
 
 
 def is_part(part: gs.Tensor, x: gs.Tensor, count: int, axis: int) -> None:
-    """Refuse what is not one of so many equal parts of x along an axis."""
+    """Reject a tensor that is not one of `count` equal parts of x along an axis."""
     _require_known(part, x)
     place = axis % len(x.shape)
     wanted = [size * count if at == place else size for at, size in enumerate(part.shape)]
-    require(wanted == list(x.shape), f"what is cut off is not one of {count} equal parts")
+    require(wanted == list(x.shape), f"the slice must be one of {count} equal parts")
 
 
 def starts_part(start: gs.Tensor, x: gs.Tensor, part: int, count: int, axis: int) -> None:
-    """Refuse a Slice that does not begin where one of the equal parts of x does."""
+    """Reject a Slice that does not begin at one of the equal parts of x."""
     fits = _place(start, x, axis) * count == x.shape[axis] * part
-    require(fits, f"what is cut off does not begin where part {part + 1} of {count} does")
+    require(fits, f"the slice must begin at part {part + 1} of {count}")
 
 
 def is_even(sizes: gs.Tensor, count: int) -> None:
-    """Refuse a Split into parts of several sizes, also where not all of them are used."""
-    require(sizes.elements is not None and len(set(sizes.elements)) == 1, f"a Split makes no {count} equal parts")
+    """Reject a Split into parts of different sizes, even if not all of them are used."""
+    require(sizes.elements is not None and len(set(sizes.elements)) == 1, f"a Split must have {count} equal parts")
 
 
 def starts_behind(start: gs.Tensor, x: gs.Tensor, axis: int, *before: gs.Tensor) -> None:
-    """Refuse a Slice that does not begin where the parts before it end."""
+    """Reject a Slice that does not begin at the end of the parts before it."""
     _require_known(x, *before)
     ends = sum(part.shape[axis] for part in before)
-    require(_place(start, x, axis) == ends, "the parts are not one behind the other")
+    require(_place(start, x, axis) == ends, "each slice must begin at the end of the one before it")
 
 
 def are_all(last: gs.Tensor, x: gs.Tensor, axis: int, *before: gs.Tensor) -> None:
-    """Refuse parts that leave out some of x."""
+    """Reject parts that do not cover all of x."""
     _require_known(x, *before, last)
     width = sum(part.shape[axis] for part in (*before, last))
-    require(width == x.shape[axis], "the parts are not all of what is cut")
+    require(width == x.shape[axis], "the slices must cover the whole tensor")
 
 
 def drops_axis(item: gs.Tensor, part: gs.Tensor, axis: int) -> None:
-    """Refuse a Reshape that does more than to take out an axis of size 1."""
+    """Reject a Reshape that does more than remove an axis of size 1."""
     _require_known(item, part)
     place = axis % len(part.shape)
     is_dropped = part.shape[place] == 1 and item.shape == (*part.shape[:place], *part.shape[place + 1 :])
-    require(is_dropped, "a Reshape does more than to take out an axis of size 1")
+    require(is_dropped, "a Reshape may only remove an axis of size 1")
 
 
 def _require_known(*tensors: gs.Tensor) -> None:
-    require(all(x.shape is not None for x in tensors), "the shape of what is cut must be known")
+    require(all(x.shape is not None for x in tensors), "the shapes of the sliced tensor and its slices must be known")
 
 
 def _place(start: gs.Tensor, x: gs.Tensor, axis: int) -> Any:
-    """Where a Slice of x begins, from the front."""
+    """The index at which a Slice of x begins, from the front."""
     at = start.elements
-    require(at is not None and len(at) == 1, "it is not known where what is cut off begins")
+    require(at is not None and len(at) == 1, "the start of the slice must be known")
     return at[0] + x.shape[axis] if isinstance(at[0], int) and at[0] < 0 else at[0]
 
 
@@ -154,9 +154,9 @@ def _splits(g: Any, x: Any, count: int, axis: int, sizes: Any) -> list[tuple[Any
 
 @word
 def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
-    """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
+    """x in `count` equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or without steps.
 
-    A pattern of which only some parts are used matches those alone.
+    A pattern that uses only some parts matches only those.
     """
     opset = g.helper_opset()
     if opset is not None:
@@ -171,9 +171,9 @@ def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
 
 @word
 def parts(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
-    """x in so many parts of any sizes along an axis, for patterns alone: one Split, or a Slice for each part.
+    """x in `count` parts of any sizes along an axis, only for patterns: one Split, or a Slice for each part.
 
-    They are one behind the other and all of x, of which a pattern has to use each.
+    They are adjacent and cover all of x.  A pattern has to use each.
     """
     x = g.named(x)
     found: list[Any] = []
@@ -186,7 +186,7 @@ def parts(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
 
 @word
 def unstacked(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
-    """What stands at each of so many places along an axis, without that axis: cut off, or taken by Gather."""
+    """The slice at each of `count` indices along an axis, without that axis: by Slice, or by Gather."""
     found = []
     for place, part in enumerate(cut(g, x, count, axis)):
         dropped = g.squeeze(part, [axis])

@@ -1,4 +1,4 @@
-"""Operators of tensors while a function of a rule runs: `x * 2` is `g.mul(x, 2)` of the graph that it builds on."""
+"""Operators of tensors in functions of rules: `x * 2` is `g.mul(x, 2)` of the graph that the function builds on."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _graph: ContextVar[Any] = ContextVar("graph", default=None)  # which the functio
 
 @contextmanager
 def building(graph: Any) -> Iterator[None]:
-    """Have operators add nodes to a graph while the function that was given it runs."""
+    """Let operators add nodes to a graph while a function runs on it."""
     token = _graph.set(graph)
     try:
         yield
@@ -26,7 +26,7 @@ class Operators:
     __array_ufunc__ = None  # so that numpy leaves `array * tensor` to the tensor
 
     def __init_subclass__(cls, **others: Any) -> None:
-        """Have the messages of Python call the class by the name that users know: 'surgeon.Tensor' has no len()."""
+        """Let Python's messages use the public name of the class: 'surgeon.Tensor' has no len()."""
         super().__init_subclass__(**others)
         cls.__name__ = "surgeon.Tensor"
 
@@ -38,7 +38,7 @@ def _helper(name: str) -> Any:
     graph = _graph.get()
     if graph is None:
         raise RuleError(
-            f"Tensors have operators in patterns and replacements only, where this one is g.{name}(...). "
+            f"Tensors have operators only in patterns and replacements; there, this one is g.{name}(...). "
             "In a condition, look at x.dtype, x.shape, or the x.values of a constant."
         )
     return getattr(graph, name)
@@ -55,7 +55,7 @@ def _binary(name: str, *, swapped: bool = False) -> Callable[[Operators, Any], A
 def _elsewhere(sign: str, name: str, written: str) -> Callable[..., Any]:
     def refuse(self: Operators, *_: Any) -> Any:
         _helper(name)  # in a condition the message is another
-        raise RuleError(f"Tensors have no operator {sign}; write {written}.")
+        raise RuleError(f"Tensors do not support the operator {sign}. Write {written}.")
 
     return refuse
 

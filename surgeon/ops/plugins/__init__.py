@@ -1,3 +1,3 @@
-"""Plugins of TensorRT as ops: those that come with it, and those that a user declares."""
+"""Plugins of TensorRT as ops: built-in ones, and those that a user declares."""
 
 __all__ = ["builtin_plugins", "plugin_declaration"]

@@ -1,9 +1,9 @@
 """TensorRT's plugins, and the check of a node against the declaration of its plugin.
 
-`data/tensorrt_plugins.json` holds the plugins that TensorRT 7.0 to 11.1 register themselves.  A node names one by its
-op_type and the string attribute `plugin_version` ("1" without one).  TensorRT ignores the node's domain; ONNX Runtime's
-TensorRT provider knows plugins in the domain `trt.plugins`.  TensorRT ignores attributes that a plugin does not
-declare, and fails if one is missing; the check reports both.
+`data/tensorrt_plugins.json` has the plugins that TensorRT 7.0 to 11.1 register themselves.  A node selects one by its
+op_type and the string attribute `plugin_version` (default "1").  TensorRT ignores the node's domain; ONNX Runtime's
+TensorRT provider has plugins in the domain `trt.plugins`.  TensorRT ignores attributes that a plugin does not declare,
+and fails if one is missing; the check reports both.
 """
 
 import json
@@ -22,7 +22,7 @@ from surgeon.text import close_matches
 
 DOMAIN = "trt.plugins"
 DOMAINS = frozenset((DOMAIN, "TRT"))  # some exporters write the second
-ALIKE = 0.85  # how like one of TensorRT's a name must be to be taken for a slip of the pen
+ALIKE = 0.85  # similarity from which a name is a misspelt one of TensorRT's
 NAMESPACE, SHAPE_INPUTS = "plugin_namespace", "tensorrt_plugin_shape_input_indices"
 INT32 = 2**31
 _ONE = {"int": AttributeProto.INT, "float": AttributeProto.FLOAT, "string": AttributeProto.STRING}
@@ -30,7 +30,7 @@ _MANY = {"int": AttributeProto.INTS, "float": AttributeProto.FLOATS, "weights": 
 
 
 def plugins() -> Mapping[str, tuple[Plugin, ...]]:
-    """All plugins by name, the versions of each oldest first; those that users declared among them."""
+    """All plugins by name, the versions of each oldest first, including declared ones."""
     own: dict[str, tuple[Plugin, ...]] = {}
     for one in own_plugins():
         others = own.get(one.name, _tabled().get(one.name, ()))
@@ -51,13 +51,13 @@ class Plugins:
     """The plugins as the ops of a target: a `surgeon.target_registry.OpSet`."""
 
     def has(self, domain: str, op: str) -> bool:
-        """Whether a node of this op is meant for a plugin."""
+        """Whether a node of this op is meant to be a plugin."""
         return names_plugin(domain, op)
 
     def check(
         self, node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None], in_function: bool
     ) -> list[str]:
-        """Every violation of a node against the plugin that it names, one sentence each."""
+        """Every violation of a node against its plugin, one sentence each."""
         return check_plugin(node, dtype_of, in_function)
 
     def learn(self, node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
@@ -66,40 +66,40 @@ class Plugins:
 
 
 def names_plugin(domain: str, name: str) -> bool:
-    """Whether a node of this op is meant for a plugin: by its domain, or by a name that no op of ONNX has."""
+    """Whether a node of this op is meant to be a plugin: by its domain, or by a name that no op of ONNX has."""
     if domain in DOMAINS or domain not in ("", "ai.onnx"):
         return domain in DOMAINS
     return any(not one.removed for one in plugins().get(name, ())) and not onnx.defs.has(name)
 
 
 def plugin_of(node: onnx.NodeProto) -> Plugin | None:
-    """The plugin that a node names, in whatever domain; None where there is none of this name and version."""
+    """The plugin of a node, in any domain; None if there is none of this name and version."""
     version = _string(node, VERSION) or "1"
     return next((one for one in plugins().get(node.op_type, ()) if one.version == version), None)
 
 
 def check_plugin(node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in_function: bool = False) -> list[str]:
-    """Every violation of a node against the plugin that it names, one sentence each.  As `node_check.check_node`."""
+    """Every violation of a node against its plugin, one sentence each.  As `node_check.check_node`."""
     found = plugin_of(node)
     if found is None:
         return _unknown(node)
     complaints = []
     if found.removed:
-        complaints.append(f"{_title(found)} is gone since TensorRT {found.removed}{_instead(found)}.")
+        complaints.append(f"{_title(found)} was removed in TensorRT {found.removed}{_instead(found)}.")
     if found.is_declared:
         complaints += _arity("input", found, node.input, found.inputs)
         complaints += _arity("output", found, node.output, found.outputs)
         complaints += _attributes(found, node, in_function)
         complaints += _types(found, node, dtype_of)
     if _string(node, NAMESPACE) != found.namespace:
-        where = f"the namespace {found.namespace!r}" if found.namespace else "no namespace"
-        whose = "" if found in own_plugins() else "TensorRT's own "
+        where = f"the namespace {found.namespace!r}" if found.namespace else "the default namespace"
+        whose = "" if found in own_plugins() else "TensorRT's built-in plugin "
         complaints.append(f'{whose}{found.name} is in {where}; write {NAMESPACE}="{found.namespace}".')
     return complaints
 
 
 def advice(node: onnx.NodeProto) -> str:
-    """What to do about a plugin that still works and is on its way out, as a sentence; empty for all others."""
+    """The message about a plugin that is deprecated, but still works; empty for all others."""
     found = plugin_of(node)
     if found is None or found.removed or not found.deprecated:
         return ""
@@ -126,14 +126,14 @@ def _instead(found: Plugin) -> str:
 
 
 def _unknown(node: onnx.NodeProto) -> list[str]:
-    """What is wrong with the name or the version; nothing for a name that is not TensorRT's: the user's own."""
+    """The message about an unknown name or version; empty for a name that is probably the user's own."""
     versions = plugins().get(node.op_type, ())
     if versions:
-        numbers = " and ".join(one.version for one in versions if not one.removed) or "none that is left"
+        numbers = " and ".join(one.version for one in versions if not one.removed) or "no supported version"
         given = _string(node, VERSION) or "1"
-        return [f"TensorRT has no version {given!r} of the plugin {node.op_type}; write plugin_version with {numbers}."]
+        return [f"TensorRT has no version {given!r} of the plugin {node.op_type}; set plugin_version to {numbers}."]
     near = close_matches(node.op_type, plugins(), 1, ALIKE)
-    return [f"TensorRT has no plugin {node.op_type!r}; the nearest is {near[0]}."] if near else []
+    return [f"TensorRT has no plugin {node.op_type!r}; did you mean {near[0]!r}?"] if near else []
 
 
 def _arity(kind: str, found: Plugin, names: Sequence[str], ports: Sequence[Port]) -> Iterator[str]:
@@ -141,17 +141,17 @@ def _arity(kind: str, found: Plugin, names: Sequence[str], ports: Sequence[Port]
     if not least <= len(names) <= len(ports):
         listed = ", ".join(f"{port.name} (optional)" if port.optional else port.name for port in ports)
         bound = str(least) if least == len(ports) else f"{least} to {len(ports)}"
-        yield f"{found.name} has {bound} {kind}{'s' * (bound != '1')} ({listed}) and this node has {len(names)}."
+        yield f"{found.name} has {bound} {kind}{'s' * (bound != '1')} ({listed}), but this node has {len(names)}."
     for port, name in zip(ports, names, strict=False):
         if kind == "input" and not name and not port.optional:
-            yield f"The input '{port.name}' of {found.name} is required and this node leaves it out."
+            yield f"The input '{port.name}' of {found.name} is required, but this node does not have it."
 
 
 def _attributes(found: Plugin, node: onnx.NodeProto, in_function: bool) -> Iterator[str]:
     given = set()
     for item in node.attribute:
         if item.name in given:
-            yield f"The attribute '{item.name}' of {found.name} is given twice."
+            yield f"This node has the attribute '{item.name}' of {found.name} twice."
         given.add(item.name)
         spec = found.attributes.get(item.name)
         if item.ref_attr_name:
@@ -171,11 +171,11 @@ def _attributes(found: Plugin, node: onnx.NodeProto, in_function: bool) -> Itera
 
 
 def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[str]:
-    """What is wrong with one attribute."""
+    """The violations of one attribute."""
     if spec is None:
         near = close_matches(item.name, found.attributes)
         hint = f"the nearest are {', '.join(near)}" if near else "remove it"
-        yield f"{found.name} has no attribute '{item.name}', which TensorRT would ignore; {hint}."
+        yield f"{found.name} has no attribute '{item.name}', so TensorRT would ignore it; {hint}."
         return
     wanted = _ONE[spec.kind] if spec.length == 1 and spec.kind in _ONE else _MANY[spec.kind]
     others = {wanted, AttributeProto.TENSOR, AttributeProto.FLOATS} if wanted == AttributeProto.TENSOR else {wanted}
@@ -185,13 +185,13 @@ def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[
     if item.type not in others:
         yield f"The attribute '{spec.name}' of {found.name} must be {words(wanted)}, not {words(item.type)}."
     elif spec.length > 1 and item.type == AttributeProto.INTS and len(item.ints) != spec.length:
-        yield f"The attribute '{spec.name}' of {found.name} has {spec.length} numbers and here {len(item.ints)}."
+        yield f"The attribute '{spec.name}' of {found.name} must have {spec.length} numbers, not {len(item.ints)}."
     elif large:
-        problem = f"is {large[0]}, and TensorRT hands plugins integers of 32 bits"
+        problem = f"is {large[0]}, but TensorRT passes 32-bit integers to plugins"
         yield f"The attribute '{spec.name}' of {found.name} {problem}."
     elif spec.allowed and item.type == AttributeProto.INT and item.i not in spec.allowed:
         choices = " or ".join(map(str, spec.allowed))
-        yield f"The attribute '{spec.name}' of {found.name} is {item.i}; it may be {choices}."
+        yield f"The attribute '{spec.name}' of {found.name} is {item.i}, but must be {choices}."
 
 
 def _types(found: Plugin, node: onnx.NodeProto, dtype_of: Callable[[str], int | None]) -> Iterator[str]:
@@ -206,10 +206,10 @@ def _types(found: Plugin, node: onnx.NodeProto, dtype_of: Callable[[str], int | 
         shown = type_string(dtype)[7:-1]
         seen[port.name] = shown, name
         if port.dtypes and shown not in port.dtypes:
-            yield f"'{port.name}' of {found.name} is {shown} ('{name}'); it may be {', '.join(port.dtypes)}."
+            yield f"'{port.name}' of {found.name} is {shown} ('{name}'), but must be {' or '.join(port.dtypes)}."
         first, first_name = seen.get(port.like, (shown, name))
         if first != shown:
-            yield f"'{first_name}' and '{name}' of {found.name} must have the same type; they are {first} and {shown}."
+            yield f"'{first_name}' and '{name}' of {found.name} must have the same dtype, but are {first} and {shown}."
 
 
 def _string(node: onnx.NodeProto, name: str) -> str:
@@ -245,6 +245,6 @@ def _decoded(row: dict[str, Any]) -> Plugin:
 
 
 def _port(name: str, dtypes: str | list[str], marks: str = "") -> Port:
-    """A port of the table: its dtypes, or "=other" for those of another; `?` marks an optional one."""
+    """A port of the table: its dtypes, or "=other" for those of another port; `?` marks an optional one."""
     like = dtypes[1:] if isinstance(dtypes, str) else ""
     return Port(name, () if isinstance(dtypes, str) else tuple(dtypes), like, "?" in marks)

@@ -1,6 +1,6 @@
-"""What a TensorRT plugin declares, and how users declare further plugins.
+"""Declarations of TensorRT plugins, in Python and in TOML files.
 
-    # plugins.toml, given as `--custom-ops plugins.toml`
+    # plugins.toml, for `--custom-ops plugins.toml`
     [MyPlugin]
     version = "1"
     inputs = { x = "float32 float16", "mask?" = "x" }
@@ -23,7 +23,7 @@ from surgeon.ops.schemas.attribute_values import dtype_number, type_string
 from surgeon.text import did_you_mean
 
 SUFFIX = ".toml"
-VERSION = "plugin_version"  # the attribute of a node that says which version of a plugin it wants, "1" without it
+VERSION = "plugin_version"  # the attribute of a node with the version of its plugin, "1" by default
 _FIELD = re.compile(r"(?P<kind>int|float|string|weights)(?P<many>\[(?P<length>\d*)\])?")
 _MEANT = {
     "version": '"1"',
@@ -35,7 +35,7 @@ _MEANT = {
 }
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTIONS = frozenset(("min", "max", "floor"))
-# What the arithmetic of a size is made of, as Python reads it.
+# The syntax nodes that the arithmetic of a size may contain.
 _QUOTIENTS = (ast.Div, ast.FloorDiv, ast.Mod)
 _SIGNS = (ast.Add, ast.Sub, ast.Mult, ast.USub, *_QUOTIENTS)
 _PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, ast.Constant, *_SIGNS)
@@ -51,7 +51,7 @@ class Port(NamedTuple):
     like: str
     """The input whose dtype it has, or empty."""
     optional: bool
-    """It may be left out."""
+    """It may be omitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Field:
     length: int
     """The number of values; 0 for any."""
     required: bool
-    """It must be given."""
+    """It is required."""
     allowed: tuple[int, ...] = ()
     """The allowed values; empty for any."""
 
@@ -85,7 +85,7 @@ class Plugin:
     removed: str
     """The version of TensorRT that removes it; "" for none."""
     instead: str
-    """What replaces it."""
+    """Its replacement."""
     inputs: tuple[Port, ...]
     """In order."""
     outputs: tuple[Port, ...]
@@ -113,32 +113,32 @@ def declare_plugin(
     fields: Mapping[str, str] | None = None,
     shapes: Mapping[str, str] | None = None,
 ) -> None:
-    """Declare a TensorRT plugin of your own, so that rules write it, and nodes are checked against it.
+    """Declare a custom TensorRT plugin, so that rules can write it, and nodes are checked against it.
 
-    A plugin of the same name and version that was declared before is replaced.
+    It replaces an earlier declaration of the same name and version.
 
     Args:
-        name: what a node calls it, as its op type.
+        name: the op type of its nodes.
         version: the attribute `plugin_version`.
         namespace: the attribute `plugin_namespace`.
-        inputs: in order; the dtypes that each may have ("float32 float16"), the name of another input whose dtype it
-            has, or "any".  A name that ends in "?" may be left out.
+        inputs: in order; the allowed dtypes of each ("float32 float16"), the name of another input with the same dtype,
+            or "any".  A name that ends in "?" is optional.
         outputs: the same for outputs.
-        fields: attributes: "int", "float", "string", "weights", several as "int[]", so many as "float[3]".  A name
-            that ends in "?" may be left out.
-        shapes: the sizes of inputs and outputs, with spaces between: "n c h w", and "n c 2*h 2*w" of an output.  A name
-            stands for the size that an input has there, or for a field of one integer.  What is known of outputs is
-            known behind them too, as in `surgeon.check`.
+        fields: attributes: "int", "float", "string", "weights", a list as "int[]", a list of three as "float[3]".  A
+            name that ends in "?" is optional.
+        shapes: the sizes of inputs and outputs, separated by spaces: "n c h w", and "n c 2*h 2*w" of an output.  A name
+            is the size of an input on that axis, or a field of one integer.  Inference continues after the plugin with
+            these shapes, for example in `surgeon.check`.
 
     Raises:
-        UsageError: a dtype or the kind of a field is none, or a size of an output is of names that no input has.
+        UsageError: a dtype or the kind of a field is unknown, or a size of an output contains a name without an input.
 
     Examples:
         >>> import surgeon
         >>> surgeon.declare_plugin("MySum", inputs={"a": "float32 float16", "b": "a"}, outputs={"c": "a"})
     """
     if not (isinstance(name, str) and name):
-        raise UsageError(f"A plugin has the name that a node calls it, as a string, not {name!r}.")
+        raise UsageError(f"The name of a plugin must be a non-empty string, the op type of its nodes, not {name!r}.")
     inputs, outputs, fields = inputs or {}, outputs or {}, fields or {}
     try:
         ports = [_port(port, text, inputs) for port, text in inputs.items()]
@@ -165,10 +165,10 @@ def declare_plugin(
 
 
 def load_plugins(path: Path | str) -> None:
-    """Declare the plugins of a TOML file: one table for each, its keys those of `declare_plugin`.
+    """Declare the plugins of a TOML file: one table for each, with the keys of `declare_plugin`.
 
     Raises:
-        UsageError: the file cannot be read, or says something else.
+        UsageError: the file cannot be read, or is invalid.
     """
     import tomllib  # not at the top: few runs read such a file
 
@@ -176,22 +176,22 @@ def load_plugins(path: Path | str) -> None:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"The plugins of '{path}' cannot be read ({why}): mend the file, or the path.") from None
+        raise UsageError(f"Cannot read the plugin declarations in '{path}': {why}.") from None
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise UsageError(f"'{path}': {name!r} is not a table; begin it with [PLUGIN], a plugin's name.")
+            raise UsageError(f"'{path}': {name!r} is not in a table. Start each plugin with [PLUGIN], its name.")
         unknown = next((key for key in table if key not in _MEANT), None)
         if unknown is not None:
             raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {did_you_mean(unknown, _MEANT)}")
         wrong = next((key for key, value in table.items() if not _is_valid(key, value)), None)
         if wrong is not None:
             meant = f"{wrong} = {_MEANT[wrong]}"
-            raise UsageError(f"'{path}' says {wrong} of {name!r} as {table[wrong]!r}; write it in texts, as {meant}.")
+            raise UsageError(f"'{path}': Invalid {wrong} of [{name}]: {table[wrong]!r}. Write strings, as in {meant}.")
         declare_plugin(name, **table)
 
 
 def declare_plugin_files(files: Sequence[Path | str]) -> Sequence[Path | str]:
-    """The files but those of plugins, which are declared.  Raises as `load_plugins`."""
+    """The files without those of plugins, which are declared.  Raises as `load_plugins`."""
     for file in files:
         if Path(file).suffix == SUFFIX:
             load_plugins(file)
@@ -199,7 +199,7 @@ def declare_plugin_files(files: Sequence[Path | str]) -> Sequence[Path | str]:
 
 
 def own_plugins() -> Sequence[Plugin]:
-    """The plugins that were declared."""
+    """The declared plugins."""
     return list(_own.values())
 
 
@@ -229,16 +229,16 @@ def _shapes(
     for name, text in given.items():
         found[name.removesuffix("?")] = tuple(text.split())
         if not all(map(_is_size, text.split())):
-            raise ValueError(f"{text!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
+            raise ValueError(f"{text!r} are not sizes; separate sizes by spaces, as in 'n c 2*h 2*w'")
     known = {name for port in inputs for size in found.get(port.name, ()) for name in _NAME.findall(size)}
     known |= {name for name, one in fields.items() if one.kind == "int" and one.length == 1} | _FUNCTIONS
     strange = sorted(found.keys() - {port.name for port in (*inputs, *outputs)})
     if strange:
-        raise ValueError(f"it has no input or output {strange[0]!r} whose shape could be told")
+        raise ValueError(f"shapes contains {strange[0]!r}, which is neither an input nor an output")
     for port in outputs:
         unknown = {name for size in found.get(port.name, ()) for name in _NAME.findall(size)} - known
         if unknown:
-            raise ValueError(f"the size {sorted(unknown)[0]!r} of {port.name!r} is that of no input and of no field")
+            raise ValueError(f"the size {sorted(unknown)[0]!r} of {port.name!r} is neither of an input nor a field")
     return found
 
 
@@ -254,6 +254,6 @@ def _port(name: str, text: str, inputs: Mapping[str, str]) -> Port:
 def _field(name: str, text: str) -> Field:
     found = _FIELD.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no kind of field; write int, float, string or weights, int[] or int[2]")
+        raise ValueError(f"{text!r} is not a kind of field; write int, float, string or weights, int[] or int[2]")
     length = 1 if found["many"] is None else int(found["length"] or 0)
     return Field(name.removesuffix("?"), found["kind"], length, not name.endswith("?"))

@@ -1,6 +1,6 @@
-"""Operator schemas for the rest of surgeon: what an operator is, how a helper's arguments fit it, whether a node does.
+"""Operator schemas for the rest of surgeon: look-up, binding of a helper's arguments, and checks of nodes.
 
-This module only gathers: `schema_tables` holds the schemas, `binding` sorts arguments, `node_check` checks nodes.
+This module only re-exports: `op_schema` has the schemas, `argument_binding` binds arguments, `node_check` checks nodes.
 """
 
 from surgeon.ops.schemas.argument_binding import BoundArguments, bind

@@ -1,4 +1,4 @@
-"""The arguments of a helper, sorted into the inputs and attributes of its operator at an opset.
+"""Sorts the arguments of a helper into the inputs and attributes of its operator at an opset.
 
 `g.reduce_mean(x, axes=[-1])` and `g.reduce_mean(x, [-1])` are an attribute at opset 17 and an input at opset 18.
 """
@@ -45,17 +45,17 @@ class BoundArguments(NamedTuple):
 
 
 class _Plan:
-    """What each position and each keyword of a helper means at one version: an input's index or an attribute.
+    """The meaning of each position and keyword of a helper at one version: an input's index or an attribute.
 
-    any_version: keywords of all versions are taken.  vectors: inputs for which a lone integer means a list of one.
-    What asks for all versions of an op is worked out where a call needs it.
+    any_version: keywords of all versions are allowed.  vectors: inputs for which a single integer means a list of one.
+    Facts about all versions of an op are computed only if a call needs them.
     """
 
     def __init__(self, version: Schema, any_version: bool) -> None:
         self.schema, self.any_version = version, any_version
 
     def keyword(self, key: str) -> int | AttributeSpec | None:
-        """What a keyword means, None where it means nothing."""
+        """The meaning of a keyword; None for an unknown one."""
         return self.schema.attributes.get(key) or self.keywords.get(key)
 
     @cached_property
@@ -94,18 +94,18 @@ class _Plan:
 
     @cached_property
     def wanted(self) -> int:
-        """How many inputs a call has at least."""
+        """The minimum number of inputs."""
         needed = sum(not (one.optional or one.variadic) for one in self.schema.inputs)
         return max(self.schema.min_inputs, needed)
 
     def is_optional(self, index: int) -> bool:
-        """Whether an input may be left out in its place."""
+        """Whether an input may be omitted."""
         formal = self.schema.input_at(index)
         return formal is None or formal.optional
 
     @cached_property
     def needed(self) -> tuple[int, ...]:
-        """The inputs that none may leave out."""
+        """The inputs that are always required."""
         formals = ((index, self.schema.input_at(index)) for index in range(self.wanted))
         return tuple(index for index, formal in formals if formal is not None and not formal.optional)
 
@@ -114,7 +114,7 @@ class _Plan:
         return {key.lower(): spec for key, spec in self.schema.attributes.items()}
 
     def _was(self, formal: FormalParameter) -> AttributeSpec | None:
-        """The attribute that an input of the newest version is at this one."""
+        """The attribute at this version that is an input in the newest version."""
         return self._attributes.get(attribute_name(self.schema.domain, self.schema.name, formal.name).lower())
 
 
@@ -122,9 +122,9 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
     """Sort the arguments of a helper call.
 
     Positional arguments are inputs in the order of the schema at `opset` (None: the newest); keywords are attributes,
-    or inputs by their name as ONNX writes it or in snake_case; `outputs=n` asks for n outputs.  A parameter that moved
-    from attribute to input between versions may be given either way.  Values other than plain Python, NumPy and ONNX
-    values pass through.  Raises RuleError for arguments that the operator does not take at this opset.
+    or inputs by their ONNX name or in snake_case; `outputs=n` asks for n outputs.  A parameter that moved from
+    attribute to input between versions may be given either way.  Values other than plain Python, NumPy and ONNX values
+    pass through.  Raises RuleError for arguments that do not fit the operator at this opset.
     """
     plan = _plan(domain, name, opset)
     inputs: dict[int, Any] = {}
@@ -155,14 +155,14 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
 
 
 def missing(domain: str, name: str, opset: int | None) -> str:
-    """The sentence that says why an operator is not there at `opset`: younger, or unknown with the nearest names."""
+    """The message about an operator that does not exist at `opset`: too new, or unknown with the nearest names."""
     versions = history(domain, name)
     where = display_domain(domain)
     if not versions:
         near = close_matches(name, operators(domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling and the domain"
-        return f"There is no operator {name} in {where}; {hint}."
-    return f"{name} is not in {where} at opset {opset}; it appears at {versions[0].since_version}."
+        return f"{where} has no op {name}; {hint}."
+    return f"{where} has no {name} at opset {opset}; {name} needs opset {versions[0].since_version}."
 
 
 @cache
@@ -173,7 +173,7 @@ def _plan(domain: str, name: str, opset: int | None) -> _Plan:
         raise OpsetError(missing(domain, name, opset), versions[0].since_version if versions and not domain else None)
     if opset is not None and version.deprecated:
         where = display_domain(version.domain)
-        raise RuleError(f"{name} is deprecated in {where} since opset {version.since_version}; use what replaced it.")
+        raise RuleError(f"{name} is deprecated in {where} since opset {version.since_version}; use its replacement.")
     return _planned(version, any_version=opset is None)
 
 
@@ -199,7 +199,7 @@ def _renamed(version: Schema) -> dict[str, int | AttributeSpec]:
 
 
 def _vectors(version: Schema) -> frozenset[int]:
-    """Inputs for which a lone integer means a list of one, because they were a list when they were attributes."""
+    """Inputs for which a single integer means a list of one, because they were a list when they were attributes."""
     found = set(_VECTORS.get((version.domain, version.name), ()))
     lists = {
         key
@@ -219,7 +219,7 @@ def _position(plan: _Plan, position: int, given: int) -> int | AttributeSpec:
         return position
     place = plan.positions[position] if position < len(plan.positions) else None
     if place is None:
-        raise RuleError(f"{plan.schema.name} takes at most {format_count(len(formals), 'input')} and got {given}.")
+        raise RuleError(f"{plan.schema.name} has at most {format_count(len(formals), 'input')}, but got {given}.")
     return place
 
 
@@ -229,7 +229,7 @@ def _place(
     name = plan.schema.name
     if isinstance(place, AttributeSpec):
         if value is None and place.required:
-            raise MissingInputError(f"The attribute '{place.name}' of {name} is None, and nothing stands for it.")
+            raise MissingInputError(f"The attribute '{place.name}' of {name} is required, but is None.")
         if value is None:
             return
         if place.name in attributes:
@@ -237,7 +237,7 @@ def _place(
         attributes[place.name] = coerce(name, place, value)
         return
     if value is None and not plan.is_optional(place):
-        raise MissingInputError(f"Input {place + 1} of {name} is None, and nothing stands for it.")
+        raise MissingInputError(f"Input {place + 1} of {name} is required, but is None.")
     if inputs.get(place) is not None:
         formal = plan.schema.input_at(place)
         raise RuleError(f"The input '{formal.name if formal else place}' of {name} is given twice; give it once.")
@@ -256,7 +256,7 @@ def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
             exact = "" if version.max_inputs == wanted else "at least "
             names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
             got = sum(one is not None for one in inputs)
-            raise RuleError(f"{version.name} takes {exact}{format_count(wanted, 'input')} ({names}) and got {got}.")
+            raise RuleError(f"{version.name} needs {exact}{format_count(wanted, 'input')} ({names}), but got {got}.")
     return tuple(inputs)
 
 
@@ -268,11 +268,11 @@ def _outputs(version: Schema, asked: Any, inputs: Sequence[Any], attributes: Map
             return least
         asked = _implied_outputs(version.name, inputs, attributes)
         if asked is None:
-            raise RuleError(f"{version.name} can have any number of outputs; say how many with outputs=n.")
+            raise RuleError(f"{version.name} can have any number of outputs. Give the number with outputs=N.")
     if isinstance(asked, bool) or not isinstance(asked, int) or not least <= asked <= most:
         bounds = f"{least} or more" if most == VARIADIC else f"{least} to {most}" if most > least else f"{least}"
         plural = "" if bounds == "1" else "s"
-        raise RuleError(f"{version.name} has {bounds} output{plural}; outputs={asked!r} asks for another number.")
+        raise RuleError(f"{version.name} has {bounds} output{plural}, not outputs={asked!r}.")
     return asked
 
 
@@ -296,7 +296,7 @@ def _is_split(version: Schema) -> bool:
 
 
 def _is_early_split(version: Schema, opset: int | None) -> bool:
-    """Before opset 18 Split has no `num_outputs`: its number of outputs says it."""
+    """Before opset 18 Split has no `num_outputs`: the number of its outputs determines it."""
     return opset is not None and opset < 18 and _is_split(version)
 
 

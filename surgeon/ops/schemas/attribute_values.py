@@ -1,6 +1,6 @@
-"""Python values as attribute values: an int given for a FLOAT becomes a float, `"float16"` given for `to` an enum.
+"""Converts Python values to attribute values: an int for a FLOAT becomes a float, `"float16"` for `to` an enum.
 
-Other values than plain Python, NumPy and ONNX ones (captures of a pattern) pass through.
+Values other than plain Python, NumPy and ONNX ones (captures of a pattern) pass through.
 """
 
 import re
@@ -26,7 +26,7 @@ _DTYPES: Mapping[str, int] = MappingProxyType(
 )
 
 AT_REST: Mapping[str, int] = MappingProxyType({"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0})
-"""What is in each place of a list where it is left out: schemas cannot say so, as its length is that of the windows."""
+"""The default of each element of a list; schemas cannot have it, because the length follows from the windows."""
 
 _WORDS: Mapping[int, str] = MappingProxyType(
     {
@@ -68,7 +68,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, np.ndarray, np.gen
 
 def words(kind: int) -> str:
     """An attribute type in words: `INTS` is "a list of integers"."""
-    return _WORDS.get(kind, "a value of a kind that this version of onnx does not know")
+    return _WORDS.get(kind, "a value of a type that the installed onnx does not know")
 
 
 def dtype_number(dtype: str | int | type | npt.DTypeLike) -> int:
@@ -83,18 +83,18 @@ def dtype_number(dtype: str | int | type | npt.DTypeLike) -> int:
     try:
         return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
     except (TypeError, ValueError) as error:
-        raise RuleError(f"{dtype!r} is no ONNX dtype; write a name such as 'float16' or a NumPy dtype.") from error
+        raise RuleError(f"{dtype!r} is not an ONNX dtype. Write a name such as 'float16', or a NumPy dtype.") from error
 
 
 DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-"""All that a tensor's elements can be, as `TensorProto.DataType`."""
+"""All possible dtypes of tensor elements, as `TensorProto.DataType`."""
 
 
 _DTYPE_WORDS = {number: name.lower() for name, number in TensorProto.DataType.items()}
 
 
 def dtype_word(dtype: int) -> str:
-    """A `TensorProto.DataType` as schemas spell it, FLOAT is `"float"`; one that there is not, by its number."""
+    """A `TensorProto.DataType` as schemas spell it: FLOAT is `"float"`; an unknown one is its number."""
     return _DTYPE_WORDS.get(dtype) or str(dtype)
 
 
@@ -119,10 +119,10 @@ def element_type(text: str) -> int | None:
 
 
 def coerce(op: str, spec: AttributeSpec, value: Any) -> Any:
-    """`value` as the attribute `spec` of the operator `op` wants it.
+    """`value` as a valid value of the attribute `spec` of the operator `op`.
 
-    Scalars given for a list become a list of one, tuples and arrays become lists, NumPy scalars become Python's,
-    numbers given for a TENSOR become an array.  Raises RuleError if the value has another type.
+    Scalars for a list become a list of one, tuples and arrays become lists, NumPy scalars become Python's, numbers for
+    a TENSOR become an array.  Raises RuleError if the value has another type.
     """
     if not isinstance(value, _PLAIN):
         return value
@@ -137,9 +137,9 @@ def coerce(op: str, spec: AttributeSpec, value: Any) -> Any:
 
 
 def attribute_proto(name: str, value: Any, kind: int | None) -> AttributeProto:
-    """An attribute of a Python value; an array becomes a tensor.  kind: its `AttributeProto.AttributeType`, if known.
+    """An attribute from a Python value; an array becomes a tensor.  kind: its `AttributeProto.AttributeType`, if known.
 
-    Raises TypeError or ValueError for a value that no attribute, or none of this kind, can hold.
+    Raises TypeError or ValueError for a value that no attribute, or none of this kind, can have.
     """
     if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
         value = [numpy_helper.from_array(item) if isinstance(item, np.ndarray) else item for item in value]
@@ -147,19 +147,19 @@ def attribute_proto(name: str, value: Any, kind: int | None) -> AttributeProto:
         value = numpy_helper.from_array(value)
     try:
         return onnx.helper.make_attribute(name, value, attr_type=kind)
-    except AssertionError as error:  # onnx's own word for a value of another kind
+    except AssertionError as error:  # onnx raises it for a value of another kind
         raise TypeError(f"{value!r} is not of the attribute's type") from error
 
 
 def array_of(value: Any) -> npt.NDArray[Any] | None:
-    """The array of a tensor attribute, which is given as a TensorProto or an array; None for any other value."""
+    """The array of a tensor attribute, from a TensorProto or an array; None for any other value."""
     if isinstance(value, TensorProto):
         return numpy_helper.to_array(value)
     return value if isinstance(value, np.ndarray) else None
 
 
 def value_text(value: Any) -> str:
-    """An attribute's value as messages show it: a tensor by dtype, shape and, where they are few, its elements."""
+    """An attribute's value as messages show it: a tensor by dtype, shape and, if they are few, its elements."""
     array = array_of(value)
     if array is None:
         return str(value)

@@ -10,12 +10,12 @@ from surgeon.text import close_matches
 
 
 class OwnOps:
-    """Ops by `onnx.defs.OpSchema`; several of one name are versions, as in onnx.  What `Target(ops=)` takes.
+    """Ops by `onnx.defs.OpSchema`; several of one name are versions, as in onnx.  For `Target(ops=)`.
 
-    Every op of a domain has to be there: others of it are told as misspelt.
+    Give every op of a domain, because other names in it are reported as misspelt.
 
     Args:
-        schemas: those of the ops.
+        schemas: schemas of the ops.
 
     Examples:
         >>> from onnx.defs import OpSchema
@@ -35,7 +35,7 @@ class OwnOps:
         self._domains = frozenset(domain for domain, _ in self._versions)
 
     def has(self, domain: str, op: str) -> bool:
-        """Whether a node is meant for one of them: by its domain, and in ai.onnx by its name."""
+        """Whether a node is meant to be one of them: by its domain, and in ai.onnx by its name."""
         return domain in self._domains if domain else (domain, op) in self._versions
 
     def check(
@@ -56,10 +56,10 @@ class OwnOps:
     def _missing(self, domain: str, name: str, opset: int) -> str:
         where, versions = display_domain(domain), self._versions.get((domain, name))
         if versions:
-            return f"{name} is not in {where} at version {opset}; it appears at {versions[0].since_version}."
+            return f"{where} has no {name} at version {opset}; {name} needs version {versions[0].since_version}."
         near = close_matches(name, (op for place, op in self._versions if place == domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling"
-        return f"There is no operator {name} in {where}; {hint}."
+        return f"{where} has no op {name}; {hint}."
 
     def _version(self, node: onnx.NodeProto, opset: int) -> Schema | None:
         versions = self._versions.get((normalize_domain(node.domain), node.op_type), [])

@@ -1,7 +1,7 @@
 """The names of helpers: `MatMul` is `matmul`, `com.microsoft::Gelu` is `ms_gelu`, `And` is `and_`.
 
-One general rule cuts a CamelCase name into words; a short table spells the words that the rule would cut where no
-person would.  The names are unique over all known operators.
+One general rule splits a CamelCase name into words; a short table has the words that the rule would split wrongly.  The
+names are unique over all known operators.
 """
 
 import keyword
@@ -24,9 +24,9 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "ai.onnx.preview.training": "training_",
     }
 )
-"""What stands before the names of a domain's operators."""
+"""The prefix of the helpers of a domain."""
 
-# What `gs.Graph` and `surgeon.Graph` have under a public name, and operators of the same name must not hide.
+# Public names of `gs.Graph` and `surgeon.Graph`, which operators of the same name must not hide.
 RESERVED = frozenset(
     """
     DEFAULT_OPSET GLOBAL_FUNC_MAP OPSET_FUNC_MAP cleanup copy doc_string fold_constants functions import_domains inputs
@@ -38,7 +38,7 @@ RESERVED = frozenset(
     """.split()  # noqa: SIM905 - a list literal would take a line per name
 )
 
-# Words that are one word to a reader though their capitals say otherwise.
+# Words that are one word to a reader in spite of their capitals.
 _WORDS = {
     "MatMul": "Matmul",
     "IsNaN": "Isnan",
@@ -71,7 +71,7 @@ RESULT_NOUNS: Mapping[str, str] = MappingProxyType(
         "Concat": "joined",
     }
 )
-"""How a variable that holds an op's result is called."""
+"""Names of variables for results of an op."""
 _WORD = re.compile("|".join(map(re.escape, _WORDS)))
 
 # A word starts at a capital after a small letter or digit, and at the last capital of an acronym of two letters or
@@ -80,7 +80,7 @@ _START_OF_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z][A-Z])(?=[A-Z][a-z
 
 
 def snake_case(name: str) -> str:
-    """A CamelCase name as a Python function would be called: `LayerNormalization` is `layer_normalization`."""
+    """A CamelCase name as a Python function name: `LayerNormalization` is `layer_normalization`."""
     return _START_OF_WORD.sub("_", _WORD.sub(lambda found: _WORDS[found.group()], name)).lower()
 
 
@@ -104,21 +104,21 @@ def all_helpers() -> Mapping[str, tuple[str, str]]:
 
 @cache
 def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
-    """The domain and name of an op as given to `g.op`, such as "custom::deform_conv2d".
+    """The domain and name of an op in a call of `g.op`, such as "custom::deform_conv2d".
 
     Raises RuleError for a malformed name, and for fewer `outputs` than one.
     """
     domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
     if not name or ":" in name or any(part != part.strip() for part in (domain, name)):
-        raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
+        raise RuleError(f'{kind!r} is not the name of an op. Write domain and name, such as "custom::deform_conv2d".')
     if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
-        raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
+        raise RuleError(f"Invalid outputs={outputs!r} of {kind}. Give the number of outputs, at least 1.")
     return normalize_domain(domain), name
 
 
 @cache
 def operator_of(helper: str) -> tuple[str, str] | None:
-    """The domain and name of the operator that a helper makes, or None if no operator has that helper."""
+    """The domain and name of the operator of a helper, or None if no operator has that helper."""
     likely = "".join(word.capitalize() for word in helper.split("_"))
     if defs.has(likely) and helper_name("", likely) == helper:  # to list all operators takes long
         return "", likely

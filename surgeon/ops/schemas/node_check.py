@@ -1,4 +1,4 @@
-"""A node against its schema: what `onnx.checker` says, and what it does not say (`com.microsoft::Gelluu`)."""
+"""Checks a node against its schema: as `onnx.checker` does, and further (`com.microsoft::Gelluu`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,7 +30,7 @@ def check_node(
 ) -> list[str]:
     """Every violation of a node against its schema at `opset` (that of the node's domain), one sentence each.
 
-    `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None where that is unknown or the value is a
+    `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None if that is unknown or the value is a
     sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
     operators are unknown pass.  A target checks nodes of the ops that it defines.
     """
@@ -124,13 +124,13 @@ def _arity(
     if not least <= given <= most:
         bound = "" if least == most else "at least " if given < least else "at most "
         wanted = format_count(least if given < least else most, kind)
-        yield f"{version.name} has {bound}{wanted} and this node has {given}."
-    if kind == "output":  # the checker lets a node leave any output unnamed
+        yield f"{version.name} has {bound}{wanted}, but this node has {given}."
+    if kind == "output":  # the checker allows unnamed outputs
         return
     for index, name in enumerate(names):
         formal = formal_at(index)
         if not name and formal is not None and not formal.optional and not formal.variadic:
-            yield f"The input '{formal.name}' of {version.name} is required and this node leaves it out."
+            yield f"The input '{formal.name}' of {version.name} is required, but this node does not have it."
 
 
 def _attributes(version: Schema, node: onnx.NodeProto, in_function: bool) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _attributes(version: Schema, node: onnx.NodeProto, in_function: bool) -> Ite
     for attribute in node.attribute:
         name = attribute.name
         if name in given:
-            yield f"The attribute '{name}' of {version.name} is given twice."
+            yield f"This node has the attribute '{name}' of {version.name} twice."
         given.add(name)
         spec = version.attributes.get(name)
         if spec is None:
@@ -168,11 +168,11 @@ def _types(version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int 
             shown = type_string(dtype)
             if shown not in version.allowed(formal):
                 choices = ", ".join(sorted(version.allowed(formal)))
-                yield f"The {kind} '{formal.name}' of {version.name} is {shown} ('{name}'); it may be {choices}."
+                yield f"The {kind} '{formal.name}' of {version.name} is {shown} ('{name}'), but must be {choices}."
             elif formal.type in version.types and formal.homogeneous:
                 first, first_name = bound.setdefault(formal.type, (shown, name))
                 if first != shown:
                     yield (
-                        f"'{first_name}' and '{name}' of {version.name} must have the same type; "
-                        f"they are {first} and {shown}."
+                        f"'{first_name}' and '{name}' of {version.name} must have the same dtype, "
+                        f"but are {first} and {shown}."
                     )

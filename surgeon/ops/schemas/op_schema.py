@@ -35,9 +35,9 @@ class FormalParameter(NamedTuple):
     type: str
     """A type variable ("T") or a type ("tensor(int64)")."""
     optional: bool
-    """It may be left out."""
+    """It may be omitted."""
     variadic: bool
-    """It stands for any number of tensors."""
+    """It represents any number of tensors."""
     homogeneous: bool
     """All of these have one type."""
 
@@ -50,7 +50,7 @@ class AttributeSpec(NamedTuple):
     type: int
     """A value of `onnx.AttributeProto.AttributeType`."""
     required: bool
-    """It must be given."""
+    """It is required."""
     default: AttributeProto | None
     """Its default; None without one."""
 
@@ -90,7 +90,7 @@ class Schema:
     """This version removes the operator."""
 
     def input_at(self, index: int) -> FormalParameter | None:
-        """The formal of the `index`-th input; a variadic formal stands for all that follow; None beyond the last."""
+        """The formal of the `index`-th input; a variadic formal represents all that follow; None after the last."""
         return _formal_at(self.inputs, index)
 
     def output_at(self, index: int) -> FormalParameter | None:
@@ -116,8 +116,8 @@ def display_domain(domain: str) -> str:
 def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
     """The newest version of an operator that is not newer than `opset` (None: the newest of all).
 
-    In the default domain ONNX's own operators come first, then those that only ONNX Runtime knows, at all or at so old
-    an opset (LayerNormalization below 17).  None if the operator does not exist, or not at `opset`; `history`
+    In the default domain ONNX's own operators come first, then those that only ONNX Runtime has, at all or at such an
+    old opset (LayerNormalization below 17).  None if the operator does not exist, or not at `opset`; `history`
     distinguishes the two.
     """
     domain = normalize_domain(domain)
@@ -132,7 +132,7 @@ def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
 
 @cache
 def only_ort_knows(domain: str, name: str, opset: int) -> bool:
-    """Whether an operator of the default domain is ONNX Runtime's own at this opset; onnx.checker refuses it then."""
+    """Whether an operator of the default domain is ONNX Runtime's own at this opset; onnx.checker then rejects it."""
     if normalize_domain(domain) or schema("", name, opset) is None:
         return False
     return not defs.has(name) or _from_onnx("", name, opset) is None
@@ -172,7 +172,7 @@ def domains() -> tuple[str, ...]:
 
 
 def knows_domain(domain: str) -> bool:
-    """Whether every operator of this domain is in the tables, so that a name not found there is a mistake."""
+    """Whether every operator of this domain is in the tables, so that any other name is a mistake."""
     return normalize_domain(domain) in domains()
 
 
@@ -196,7 +196,7 @@ def attributes_become_inputs(domain: str, name: str) -> Mapping[str, int]:
 
 
 def attribute_name(domain: str, name: str, formal: str) -> str:
-    """The name, apart from case, that the input `formal` of an operator has where it is an attribute."""
+    """The name, apart from case, that the input `formal` of an operator has as an attribute."""
     return _ATTRIBUTE_NAMES.get((normalize_domain(domain), name), {}).get(formal, formal)
 
 
@@ -322,7 +322,7 @@ def _decoded_formal(name: str, kind: str, marks: str) -> FormalParameter:
 
 
 def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:
-    """The dtypes of a node's tensors by type variable, or by formal where its type is fixed; unknown ones left out."""
+    """The dtypes of a node's tensors by type variable, or by formal if its type is fixed; unknown ones are omitted."""
     found: dict[str, int] = {}
     for dtypes, formal_at in ((inputs, version.input_at), (outputs, version.output_at)):
         for place, dtype in enumerate(dtypes):

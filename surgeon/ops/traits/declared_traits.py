@@ -20,11 +20,11 @@ def declared_traits(
     random: bool | None,
     like: str | None,
 ) -> DeclaredTraits | None:
-    """The traits of an operator by what its user declares; None if that is nothing.  `None` declares nothing.
+    """The declared traits of an operator; None if nothing is declared.  An argument of None declares nothing.
 
     function: computes it from its inputs and attributes; None if its inputs are unknown.  indices: positions of inputs
-    that index the first axis of the first other input.  counts: of inputs of counts and sizes.  random: whether it
-    draws random numbers.  like: the operator with which it shares all other traits.
+    that index the first axis of the first other input.  counts: positions of inputs with counts and sizes.  random:
+    whether it draws random numbers.  like: the operator with which it shares all other traits.
 
     Raises:
         UsageError: an unknown operator, an input that it does not have, or a value of another type.
@@ -45,14 +45,14 @@ def declared_traits(
         _require_slots(name, "counts", counts, inputs)
         found = found.having(counts=tuple(counts))
     if random not in (None, True, False):
-        raise UsageError(f"{name} is declared with random={random!r}; write random=True or random=False.")
+        raise UsageError(f"Invalid random={random!r} of {name}. Write random=True or random=False.")
     if random is not None:
         found = found.having(random="always" if random else "")
     return DeclaredTraits(found, "" if like is None else like, needed)
 
 
 def _inputs_of(function: Callable[..., Any] | None) -> tuple[list[str] | None, int | None]:
-    """The parameters that may be inputs, and how many have no default; None where both are unknown."""
+    """The parameters that may be inputs, and how many of them have no default; None if both are unknown."""
     try:
         parameters = list(inspect.signature(function).parameters.values()) if function is not None else None
     except ValueError:  # a function in C may state none
@@ -64,23 +64,23 @@ def _inputs_of(function: Callable[..., Any] | None) -> tuple[list[str] | None, i
 
 
 def _known(name: str, like: Any, least: int | None) -> tuple[str, int]:
-    """The qualified name of an operator that has a schema or traits, and its least inputs, no more than `least`."""
+    """The qualified name of an operator with a schema or traits, and its minimum number of inputs, at most `least`."""
     domain, _, op = str(like).rpartition("::")
     found, known = f"{domain}::{op}" if normalize_domain(domain) else op, schema(domain, op)
     if not has_traits(found) and known is None:
         near = did_you_mean(str(like), (*operators(""), *OP_TRAITS))
-        raise UsageError(f"{name} is declared like={like!r}, which names no operator; {near}")
+        raise UsageError(f"Unknown operator like={like!r} of {name}; {near}")
     if known is not None and least is not None and least < known.min_inputs:
         needs = f"which needs {format_count(known.min_inputs, 'input')}"
-        raise UsageError(f"{name} is declared like={like!r}, {needs}; its function may be called with {least}.")
+        raise UsageError(f"{name} is declared like={like!r}, {needs}, but its function accepts {least}.")
     return found, 0 if known is None else known.min_inputs
 
 
 def _require_slots(name: str, word: str, slots: Any, inputs: Sequence[str] | None) -> None:
-    """Raise UsageError for what is not a sequence of positions of inputs."""
+    """Raise UsageError for anything but a sequence of positions of inputs."""
     if not isinstance(slots, (tuple, list)) or not all(type(slot) is int and slot >= 0 for slot in slots):
-        raise UsageError(f"{name} is declared with {word}={slots!r}; write positions of inputs, as in {word}=(1,).")
+        raise UsageError(f"Invalid {word}={slots!r} of {name}. Write positions of inputs, for example {word}=(1,).")
     beyond = next((slot for slot in slots if inputs is not None and slot >= len(inputs)), None)
     if beyond is not None:
-        last = f"the last is {len(inputs or ()) - 1}, {inputs[-1]!r}" if inputs else "it has none"
-        raise UsageError(f"{name} is declared with {word}={slots!r} and has no input {beyond}; {last}.")
+        last = f"the last input is {len(inputs or ()) - 1}, {inputs[-1]!r}" if inputs else "it has none"
+        raise UsageError(f"{name} is declared with {word}={slots!r}, but has no input {beyond}; {last}.")

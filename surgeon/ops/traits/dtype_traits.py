@@ -1,7 +1,7 @@
-"""What a change of dtype must know of operators, and no schema says.
+"""Facts for a change of dtype that no schema has.
 
-A schema allows float16 for the scales of Resize, but the sizes computed from them would change; that an attribute holds
-the dtype of a random tensor is only said in its text.
+A schema allows float16 for the scales of Resize, but the sizes computed from them would change; only the text of an op
+says that an attribute is the dtype of a random tensor.
 """
 
 from collections.abc import Mapping
@@ -95,19 +95,19 @@ SIGMOIDS = frozenset(("Sigmoid",))
 PERIODIC = frozenset(("Cos", "Sin", "Tan"))
 """Operators whose error is the absolute rounding error of the input."""
 LOGARITHMS = frozenset(("Log",))
-"""Operators that map nearly zero to large results, and huge inputs to finite ones."""
+"""Operators with large results near zero, and finite results for huge inputs."""
 EXPONENTIALS = frozenset(("Exp",))
 """Operators that overflow float16 for inputs above 11."""
 UNBOUNDED_SUMS = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
 """Reductions whose results grow with the number of elements."""
 STEP_FUNCTIONS = frozenset(("Ceil", "Floor", "Mod", "Round"))
-"""Operators that jump at many inputs."""
+"""Operators that are discontinuous at many inputs."""
 DISCONTINUOUS = STEP_FUNCTIONS | {"Sign"}
-"""The same, and operators that jump only at zero."""
+"""The same, and operators that are discontinuous only at zero."""
 STEEP_NEAR_ZERO = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
 """Operators that amplify errors of inputs near zero."""
 DIVERGING_AT_ZERO = frozenset(("Reciprocal", "Log"))
-"""Those of them whose result itself diverges at zero; a root amplifies errors only once it is divided by."""
+"""Those of them whose result itself diverges at zero; a root amplifies errors only if something is divided by it."""
 POWERS: Mapping[str, float | None] = MappingProxyType({"Pow": None, "Reciprocal": -1.0, "Sqrt": 0.5})
 """The exponent of operators that raise to a power; None for the second input."""
 CLIP_BOUNDS: Mapping[str, Slots] = MappingProxyType({"Clip": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3)})

@@ -1,7 +1,7 @@
-"""What surgeon knows of an operator beyond its schema: a record of traits in groups.
+"""Facts of an operator that its schema does not have: a record of traits in groups.
 
-`trait_table` holds the records, `trait_lookup` finds them.  Functions that compute, infer or check stay where they are
-used, in tables by operator.  Slots are positions among a node's inputs.
+`trait_table` has the records, `trait_lookup` finds them.  Functions that compute, infer or check are in the modules
+that use them, in tables by operator.  Slots are positions among a node's inputs.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,21 +9,21 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 EVERY = range(2**31 - 1)
-"""The slots of an operator whose inputs all are alike, however many there are."""
+"""The slots of an operator whose inputs are all alike, for any number of inputs."""
 NO_TABLE = EVERY.stop
 """The slot of a table that is not an input."""
 Slots = Collection[int]
 
 
 class Axes(NamedTuple):
-    """Where an operator takes its axes from."""
+    """The source of an operator's axes."""
 
     slot: int
-    """The input that holds the axes from opset `since` on; an attribute of this name holds them before."""
+    """The input with the axes from opset `since` on; before, an attribute of this name has them."""
     since: int = 0
     """0 if the axes were always an input."""
     of_result: bool = False
-    """The axes count dims of the output (Unsqueeze)."""
+    """The axes refer to dims of the output (Unsqueeze)."""
     in_order: bool = False
     """Other inputs have one element per axis (Slice)."""
 
@@ -46,7 +46,7 @@ class IndexedTable(NamedTuple):
 
 
 class AttentionInputs(NamedTuple):
-    """The slots of an attention op whose queries are slot 0; None where the op has no such input."""
+    """The slots of an attention op whose queries are slot 0; None if the op has no such input."""
 
     key: int
     """[batch, ..., key length, head size], or heads and head size in one axis."""
@@ -74,9 +74,9 @@ class ShapeTraits(NamedTuple):
     is_reshape: bool = False
     """The output has the elements of the first input in the same order."""
     expands: bool = False
-    """A value sets the size of the output, which can be much larger than the inputs."""
+    """A value determines the size of the output, which can be much larger than the inputs."""
     axes: Axes | None = None
-    """Where the axes come from."""
+    """The source of the axes."""
     output_count_attribute: str = ""
     """The attribute that holds the number of outputs (Split)."""
 
@@ -99,21 +99,21 @@ class DtypeTraits(NamedTuple):
 
     @property
     def is_qdq(self) -> bool:
-        """Whether it quantizes or dequantizes: each consumer keeps a node for itself, since runtimes fuse the two."""
+        """Whether it quantizes or dequantizes: each consumer keeps its own node, because runtimes fuse the two."""
         return bool(self.quantization)
 
 
 class AlgebraTraits(NamedTuple):
-    """Laws that the operator obeys."""
+    """Algebraic laws of the operator."""
 
     commutes: bool = False
     """The order of the inputs does not matter."""
     family: Literal["", "sum", "product"] = ""
     """The associative chains that it can be part of."""
     signs: tuple[int, ...] = ()
-    """By input, 1 or -1; -1 for what is subtracted or divided by."""
+    """By input, 1 or -1; -1 for an input that is subtracted, or that it divides by."""
     neutral: int | None = None
-    """The constant that changes nothing as second input; if the op commutes, also as first."""
+    """The constant that has no effect as second input; if the op commutes, also as first."""
     divisors: Slots = ()
     """Inputs that it divides by."""
     comparison: Literal["", "=", "<", "<=", ">", ">="] = ""
@@ -126,18 +126,18 @@ class AlgebraTraits(NamedTuple):
 
 
 class DataTraits(NamedTuple):
-    """Where the elements of the outputs come from."""
+    """The sources of the elements of the outputs."""
 
     copies_elements: Slots = ()
     """Inputs whose elements are moved, repeated or dropped, but not changed; the outputs hold nothing else."""
     nearly_copies_elements: Slots = ()
-    """Inputs that are handed on nearly unchanged: clipped, rounded, cast, padded, or in part overwritten."""
+    """Inputs that reach the output almost unchanged: clipped, rounded, cast, padded, or partly overwritten."""
     identity_when: Literal["", "always", "same dtype", "inference"] = ""
     """When the op is an identity; "same dtype" for casts to the dtype of their input."""
     foldable: bool = False
-    """Constant folding may compute it, where file size allows."""
+    """Constant folding may compute it, if the file does not grow too much."""
     overwritten: Slots = ()
-    """Inputs that a kernel of ONNX Runtime writes its results into, initializers included."""
+    """Inputs that a kernel of ONNX Runtime overwrites with its results, even initializers."""
 
     @property
     def carried(self) -> Slots:
@@ -149,7 +149,7 @@ class NumericsTraits(NamedTuple):
     """How the operator rounds."""
 
     exact: bool = False
-    """It adds no rounding error.  Set only where `copies_elements` does not imply it."""
+    """It adds no rounding error.  Set only if `copies_elements` does not imply it."""
     rounding_scale_slot: int | None = None
     """It rounds the first input to integers, after a division by this input; 0 for no division."""
     reduces: Literal["", "sum", "product", "extremum"] = ""
@@ -157,34 +157,34 @@ class NumericsTraits(NamedTuple):
     norm_axis: str | int | None = None
     """The first axis that a normalization averages over, or the attribute that holds it."""
     accumulates: bool = False
-    """It sums many numbers, so that small terms can be lost beside large ones."""
+    """It sums many numbers, so large terms can absorb small ones."""
     is_max_like: bool = False
-    """Its outputs reflect only the largest elements."""
+    """Its outputs depend only on the largest elements."""
     is_argsort_like: bool = False
-    """It selects by order; of equal elements it selects the first, or as an attribute says."""
+    """It selects by order; among equal elements it selects the first, or as an attribute says."""
     is_softmax: bool = False
     """It is a softmax."""
     squares: bool = False
     """It multiplies numbers by themselves."""
     never_negative: bool = False
-    """Its first output holds no number below zero, whatever the inputs."""
+    """Its first output has no negative numbers, for any inputs."""
     error_is_absolute: bool = False
-    """Kernels err by a fraction of 1, however small the results are."""
+    """The error of kernels is a fraction of 1, even if the results are small."""
     error_is_input_scaled: bool = False
-    """Elementwise; kernels err by a fraction of 1 at most, and near zero by a fraction of the input."""
+    """Elementwise; the error of kernels is at most a fraction of 1, and near zero a fraction of the input."""
 
 
 class ProductTraits(NamedTuple):
     """Operators that sum products."""
 
     kind: Literal["", "matmul", "einsum", "conv", "conv_transpose", "attention", "rnn"] = ""
-    """What kind of product; "" for none."""
+    """The kind of product; "" for none."""
     factors: tuple[int, int] | None = None
-    """The slots of the two matrices that are multiplied."""
+    """The slots of the two multiplied matrices."""
     weight_slot: int | None = None
     """The slot of [M, C/group, ...] kernels; in recurrent layers the first of two weights."""
     weighted_axis: int | None = None
-    """The axis of the first input that has weights for each of its places, as channels have."""
+    """The axis of the first input with separate weights for each index, such as channels."""
     slides_window: bool = False
     """It slides a window over the first input, as convolutions and pooling do."""
     attention_inputs: AttentionInputs | None = None
@@ -192,26 +192,26 @@ class ProductTraits(NamedTuple):
     per_column: tuple[int, ...] = ()
     """Inputs with one number per column of the second factor, or one for all."""
     bias_slot: int | None = None
-    """The slot of what is added to each column."""
+    """The slot of the bias, one number for each column."""
 
 
 class IndexingTraits(NamedTuple):
-    """Inputs that say where to read or write."""
+    """Inputs that determine where to read or write."""
 
     lookups: tuple[IndexedTable, ...] = ()
     """Indices, and the tensors that they index."""
     bounded_indices: tuple[int, int] | None = None
     """The slots of indices and of their exclusive bound (OneHot)."""
     reads_coordinates: bool = False
-    """Float coordinates say where it reads (GridSample)."""
+    """It reads at float coordinates (GridSample)."""
     positions: Slots = ()
-    """The inputs of such coordinates, which may be any numbers: kernels turn them into integers."""
+    """The inputs with such coordinates, which may be any numbers: kernels convert them to integers."""
     coordinates: Slots = ()
     """Inputs of other coordinates, such as the flat indices of MaxUnpool."""
     boxes: int | None = None
     """The slot of boxes in the first input, each [image,] x1, y1, x2, y2."""
     overlapping_boxes: Slots = ()
-    """Inputs of boxes whose overlaps are measured (NonMaxSuppression)."""
+    """Inputs with boxes whose overlaps are measured (NonMaxSuppression)."""
 
 
 class ControlTraits(NamedTuple):
@@ -222,28 +222,28 @@ class ControlTraits(NamedTuple):
     scans: bool = False
     """It runs its body for each slice of its last inputs, as many as the attribute num_scan_inputs says."""
     trip_counts: Slots = ()
-    """Inputs that say how often to run."""
+    """Inputs with the number of runs."""
     conditions: Slots = ()
-    """Inputs that say whether to run."""
+    """Inputs that decide whether to run."""
     selectors: Slots = ()
     """Inputs that choose between others (Where, If)."""
     random: Literal["", "always", "training"] = ""
     """When it draws random numbers."""
     training_slot: int | None = None
-    """The input that turns training mode on."""
+    """The input that enables training mode."""
 
 
 class OperandTraits(NamedTuple):
-    """What other inputs mean, and which shapes they usually have."""
+    """Meanings and usual shapes of other inputs."""
 
     masks: Slots = ()
     """Masks."""
     logits: tuple[int, ...] = ()
-    """Attention scores or logits, and what is added to them."""
+    """Attention scores or logits, and tensors that are added to them."""
     counts: Slots = ()
     """Counts, steps and sizes."""
     target_shape: Slots = ()
-    """The shape to produce."""
+    """The shape of the output."""
     offsets: Slots = ()
     """Starts and other integers for which 0 is a valid choice."""
     sequence_lengths: Slots = ()
@@ -263,10 +263,10 @@ class OperandTraits(NamedTuple):
 
 
 class StringTraits(NamedTuple):
-    """Attributes of operators on strings."""
+    """Attributes with strings."""
 
     string_attributes: tuple[str, ...] = ()
-    """Attributes that hold the strings that it knows."""
+    """Attributes with the strings that it knows."""
     regex_attributes: tuple[str, ...] = ()
     """Those of them that are regular expressions."""
 
@@ -287,13 +287,13 @@ class OpTraits(NamedTuple):
     numerics: NumericsTraits = NumericsTraits()
     """How it rounds."""
     products: ProductTraits = ProductTraits()
-    """What it multiplies and sums."""
+    """Its products and sums."""
     indexing: IndexingTraits = IndexingTraits()
     """Inputs that are indices or coordinates."""
     control: ControlTraits = ControlTraits()
     """Subgraphs, branches and randomness."""
     operands: OperandTraits = OperandTraits()
-    """What other inputs mean."""
+    """Meanings of other inputs."""
     strings: StringTraits = StringTraits()
     """Attributes that hold strings."""
 

@@ -1,8 +1,8 @@
 """Look up the traits of an operator by name, or the names of all operators with a trait.
 
-Names are those of `Node.op`: with the domain, but for ONNX's own.  Traits are those of a record, or declared by the
-user; nothing follows from a name.  Any other operator has `NO_TRAITS`: its inputs may be any numbers, its elements may
-move, and it may err by no more than its dtype rounds.
+Names are those of `Node.op`: with the domain, except for ONNX's own.  Traits are recorded here or declared by the user;
+nothing follows from a name.  Any other operator has `NO_TRAITS`: its inputs may be any numbers, its elements may move,
+and its error is at most the rounding of its dtype.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,20 +53,20 @@ BROADCASTING = ops_with("broadcasts")
 COMMUTATIVE = ops_with("commutes")
 IDENTITY_OPS = ops_with("identity_when", "always")
 DATA_MOVEMENT = ops_with("copies_elements", (0,)) - ops_with("reduces")
-"""Those that move, repeat or drop elements of the first input, and do not choose them by value."""
+"""Ops that move, repeat or drop elements of the first input, and do not choose them by value."""
 FOLDABLE = ops_with("foldable")
 ELEMENT_LOOKUPS = _ops_with_lookup(lambda at: at.by_element)
-"""Those that read or write a table at an index for each element; table and indices have the same axes."""
+"""Ops that read or write a table at an index for each element; table and indices have the same axes."""
 TUPLE_LOOKUPS = _ops_with_lookup(lambda at: at.by_tuples)
-"""Those that read or write a table at tuples of indices."""
+"""Ops that read or write a table at tuples of indices."""
 GATHER_LIKE = ops_with("copies_elements") & ops_with("lookups")
-"""Those that copy elements of a table by index."""
+"""Ops that copy elements of a table by index."""
 GATHERS = GATHER_LIKE & _ops_with_lookup(lambda at: not (at.by_tuples or at.by_element))
-"""Those that copy slices of a table along one axis."""
+"""Ops that copy slices of a table along one axis."""
 TUPLE_GATHERS = GATHER_LIKE & TUPLE_LOOKUPS
-"""Those that copy elements or slices of a table at tuples of indices."""
+"""Ops that copy elements or slices of a table at tuples of indices."""
 LOSSES = _ops_with_lookup(lambda at: at.default_axis == 1)
-"""Those that pick scores [N, C, ...] by labels [N, ...]."""
+"""Ops that pick scores [N, C, ...] by labels [N, ...]."""
 ONE_TYPE = ops_with("one_type")
 RESHAPE_OPS = ops_with("is_reshape")
 SIZE_OPS = ops_with("returns_sizes")
@@ -75,17 +75,17 @@ EXPANDING = ops_with("expands")
 TRANSPARENT = ops_with("identity_when")
 WITH_BODIES = ops_with("has_bodies")
 LOOPS = ops_with("trip_counts")
-"""Those with a trip count and a condition; their bodies read and return both before what they carry."""
+"""Ops with a trip count and a condition; their bodies read and return both before the carried tensors."""
 BRANCHES = WITH_BODIES & ops_with("selectors")
-"""Those that run one of their bodies."""
+"""Ops that run one of their bodies."""
 SCANS = ops_with("scans")
-"""Those that run their body for each slice of some inputs."""
+"""Ops that run their body for each slice of some inputs."""
 ADDITIONS = ops_with("family", "sum") & ops_with("signs", (1, 1))
 SUBTRACTIONS = ops_with("family", "sum") & ops_with("signs", (1, -1))
 MULTIPLICATIONS = ops_with("family", "product") & ops_with("signs", (1, 1))
 
 RANDOM = ops_with("random")
-"""Those that draw random numbers in every run or in training mode."""
+"""Ops that draw random numbers in every run or in training mode."""
 
 TRAINING_HELP = "export the model after model.eval()"
 """The advice for a model in training mode."""
@@ -99,7 +99,7 @@ def is_random(node: NodeProto) -> bool:
 
 
 def random_among(nodes: Iterable[NodeProto]) -> str:
-    """Name the first random node among these in parentheses, as the likely cause of results that differ."""
+    """Name the first random node among these in parentheses: it probably causes the different results."""
     for node in nodes:
         if is_random(node):
             is_training = node_traits(node).control.random == "training"
@@ -109,7 +109,7 @@ def random_among(nodes: Iterable[NodeProto]) -> str:
 
 
 def shape_only_inputs(*models: ModelProto) -> set[str]:
-    """The tensors of which the nodes of these models read the shape, and nothing else."""
+    """The tensors of which the nodes of these models read only the shape."""
     nodes = [node for model in models for node in all_nodes(model.graph.node)]
     measured = {node.input[0] for node in nodes if node_traits(node).shape.reads_only_shape and node.input}
     read = {name for node in nodes for name in node.input[node_traits(node).shape.reads_only_shape :]}
@@ -117,12 +117,12 @@ def shape_only_inputs(*models: ModelProto) -> set[str]:
 
 
 class DeclaredTraits(NamedTuple):
-    """What a user declares of an operator."""
+    """The traits that a user declares for an operator."""
 
     traits: OpTraits
     """Its traits."""
     like: str = ""
-    """The operator with which it shares them; empty for none."""
+    """The operator that it shares them with; empty for none."""
     least_inputs: int = 0
     """The number of inputs that `like` needs."""
 
@@ -131,33 +131,33 @@ _declared: dict[str, DeclaredTraits] = {}  # what users declare, until they decl
 
 
 def declare(name: str, found: DeclaredTraits | None) -> None:
-    """Set what a user declares of an operator; None withdraws it."""
+    """Set the traits that a user declares for an operator; None withdraws them."""
     _declared.pop(name, None)
     _declared.update({} if found is None else {name: found})
 
 
 def all_declared() -> dict[str, DeclaredTraits]:
-    """What users declare, by operator."""
+    """The declared traits, by operator."""
     return dict(_declared)
 
 
 def replace_declared(found: Mapping[str, DeclaredTraits]) -> None:
-    """Replace all that users declare, as in a process that works for another."""
+    """Replace all declared traits, for example in a worker process."""
     _declared.clear()
     _declared.update(found)
 
 
 def require_declared_inputs(op: str, inputs: Sequence[str], where: str) -> None:
-    """Raise UsageError for a node of fewer inputs than the operator needs that it is declared to be like.
+    """Raise UsageError for a node with fewer inputs than needed by the operator that it is declared like.
 
-    op: its qualified name.  where: the node's own name.
+    op: its qualified name.  where: name of the node.
     """
     found = _declared.get(op)
     if found is not None and len(inputs) < found.least_inputs:
         needs, has = (format_count(count, "input") for count in (found.least_inputs, len(inputs)))
         raise UsageError(
-            f"{op} is declared like={found.like!r}, which needs {needs}, and the node {where!r} has {has}; declare it "
-            "like another operator, or by indices, counts and random."
+            f"{op} is declared like={found.like!r}, which needs {needs}, but node {where!r} has {has}. Declare it "
+            "like another operator, or with indices, counts and random."
         )
 
 

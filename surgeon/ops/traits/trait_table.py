@@ -1,6 +1,6 @@
 """The traits of each operator: ONNX's own, then those of ONNX Runtime, ai.onnx.ml and plugins.
 
-The traits are those of the ONNX specification, but for `error_is_absolute` and `error_is_input_scaled`, which describe
+The traits follow the ONNX specification, except for `error_is_absolute` and `error_is_input_scaled`, which describe
 kernels.  An operator without any trait here needs no record.
 """
 

@@ -1,4 +1,4 @@
-"""Nodes of a model that a rule would write: newer exporters write some operations as one node."""
+"""Nodes of a model that equal the result of a rule: newer exporters write some operations as one node."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +17,7 @@ from surgeon.text import format_count, join_first
 
 
 def already_fused(index: Index, rules: Sequence[Rule], target: str) -> str | None:
-    """How many nodes of the file rules would write for a target, as a clause; None without any.
+    """How many nodes of the model already equal results of rules for a target, as a clause; None without any.
 
     Only replacements of one node count, of an op that is not in the rule's patterns: any Add of the model could be the
     result of a rule that writes an Add.

@@ -1,4 +1,4 @@
-"""Whether the target runs a replacement, and ran the nodes that it replaces: by its kernels and its limits.
+"""Whether the target can run a replacement, and could run the replaced nodes: by its kernels and its limits.
 
 Unknown facts never block a rewrite: unknown dtypes, ops of domains without schemas, local functions.
 """
@@ -69,8 +69,8 @@ def missing_kernel(
 ) -> MissingKernel | None:
     """The first node, in order, that a provider cannot run.
 
-    dtypes: by tensor name.  versions: opsets by domain.  is_there: accept whatever runs the nodes, because the model
-    has them already or they only have to load.  among: providers to suggest instead.
+    dtypes: by tensor name.  versions: opsets by domain.  is_there: accept any way to run the nodes, because they are in
+    the model already or only have to load.  among: providers to suggest instead.
     """
     kernels = ProviderSupport.of(provider)
     known: dict[str, int | None] = dict(dtypes)
@@ -102,7 +102,7 @@ def supported_before(provider: str, match: Match) -> bool:
 
 
 def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | None", match: Match) -> bool:
-    """Whether a target runs the nodes of a match as they are; True if that is not known."""
+    """Whether a target runs the nodes of a match unchanged; True if that is unknown."""
     reads, versions = target_of(target).reads, match.scope.versions
     if limits is not None and any(True for node in match.nodes for _ in limits.of(node)):
         return False
@@ -113,14 +113,14 @@ def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | No
 
 
 def next_steps(target: str, index: Index) -> tuple[str, ...]:
-    """What to do before a rewritten model runs on the target, one clause each."""
+    """The steps before a rewritten model runs on the target, one clause each."""
     wanted = target_of(target)
     steps = wanted.next_steps(index) if isinstance(wanted, Target) and wanted.next_steps is not None else ()
     return (*ops_left(target, index), *steps)
 
 
 def ops_left(target: str, index: Index) -> Iterator[str]:
-    """What to do about remaining ONNX Runtime ops that the target does not have, one clause."""
+    """The advice for remaining ONNX Runtime ops that the target does not have, as a clause."""
     wanted = target_of(target)
     if wanted.reads is None:
         return
@@ -131,7 +131,7 @@ def ops_left(target: str, index: Index) -> Iterator[str]:
         check = command("check", "OUT", "--target", target if isinstance(wanted, Target) else "onnx")
         stay, them = "stay" if len(at) > 1 else "stays", "them" if len(ops) > 1 else "it"
         where = f"{join_first(ops, 3)} {stay} at {join_first(at, 3)}"
-        yield f"{where}, and {wanted.title} does not have {them}; what helps: {check}"
+        yield f"{where}, but {wanted.title} does not have {them}; list the remedies: {check}"
 
 
 def limits_for(target: str, provider: str | None, index: Index) -> "NodeLimits | None":
@@ -143,9 +143,9 @@ def limits_for(target: str, provider: str | None, index: Index) -> "NodeLimits |
 
 
 def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) -> tuple[str, str] | None:
-    """A limit that a node of a replacement breaks, and what helps; None if a node of the match also breaks one.
+    """A limit that a node of a replacement violates, and the remedy; None if a node of the match also violates one.
 
-    Shapes of tensors inside the replacement are unknown and never break a limit.
+    Shapes of tensors inside the replacement are unknown and never violate a limit.
     """
     if not any(node.qualified in limits for node in fragment.nodes):
         return None
@@ -164,7 +164,7 @@ def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) ->
 
 
 def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, and all nodes in their bodies: inlining a branch of an If writes some of these again."""
+    """Nodes, and all nodes in their bodies, because inlining a branch of an If writes some of these again."""
     for node in nodes:
         yield node
         for body in node.scope.bodies:

@@ -55,7 +55,7 @@ class MatchDeclined(Exception):
     def __init__(
         self, finding: MatchFailure, advice: str = "", *, is_of_form: bool = False, fragment: Replacement | None = None
     ) -> None:
-        """advice: what to do, appended to the sentence of the finding."""
+        """advice: the next step, appended to the sentence of the finding."""
         super().__init__(finding.sentence + advice)
         self.finding, self.is_of_form, self.fragment = finding, is_of_form, fragment
 
@@ -154,7 +154,7 @@ class MatchAcceptance:
         return fragment
 
     def _decide(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Decision:
-        """What the rule's functions and the schemas say of a match; the same for equal matches with equal facts."""
+        """The decision of the rule and the schemas about a match; the same for equal matches with equal facts."""
         step: FailureKind = "condition"
         fragment: Replacement | None = None
         is_of_form = False
@@ -191,7 +191,7 @@ class MatchAcceptance:
 
     def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:
         """A limit of the target excludes a node of the replacement."""
-        where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
+        where, wanted, at = match.pattern.where, f"a node that target {self.target} supports", match.root.label
         reason = "; ".join(filter(None, (reason, help_)))
         return MatchDeclined(
             MatchFailure("kernel", wanted, "", seen="", message=reason, where=where, at=at),
@@ -217,8 +217,8 @@ class MatchAcceptance:
         scope = match.scope
         wants = f"the form for target {self.target} needs opset {needs}"
         if scope.function is not None:
-            reason, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
-            advice, opset = "; export it at a newer one", 0
+            reason, change = f"{wants}, but {scope.function.label} imports opset {scope.opset}", ""
+            advice, opset = "; export the model with a newer opset", 0
         else:
             upgrade = upgrade_to(needs)
             reason, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
@@ -246,13 +246,13 @@ def _require_opset(compiled: CompiledPattern, match: Match) -> None:
         found = opset_mismatch(node.proto, opset) if node.original else None
         if found:
             why = f"{found.rstrip('.')} at opset {opset}, which the model declares"
-            why += f"; what to do: {command('check', 'IN')}"
+            why += f"; list the remedies: {command('check', 'IN')}"
             raise MatchDeclined(replace(_finding("opset", compiled, match, why), at=node.label))
 
 
 def provider_mismatch(rule: Rule) -> str:
     """Why a rule for another execution provider does not fire."""
-    reason, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
+    reason, name = f"the rule supports only the execution provider {rule.ep}", rule.ep or ""
     near = [] if provider(name) else close_matches(name, [one.name for one in beside(name)], 1)
     return f"{reason} (did you mean {near[0]!r}?)" if near else reason
 
@@ -279,7 +279,7 @@ def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
     found = "unknown" if dtype is None else dtype_name(dtype)
     if found not in rule.dtypes:
         wanted = " or ".join(rule.dtypes)
-        reason = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
+        reason = f"the rule supports only {wanted}, but the dtype of its output {name!r} is {found}"
         raise MatchDeclined(
             MatchFailure(
                 "dtype", wanted, found, seen=f"in {name!r}", message=reason, where=compiled.pattern.where, at=name

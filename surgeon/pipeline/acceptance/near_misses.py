@@ -1,4 +1,4 @@
-"""Near misses of a rule: the furthest failure at each node where a pattern could start."""
+"""Near misses of a rule: the furthest failure at each node at which a pattern could start."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +74,7 @@ class Explainer:
     rule: str
     """Name of the rule."""
     covered: set[Node] = field(default_factory=set)
-    """Nodes that an earlier near miss explains, or where the rule fires."""
+    """Nodes that an earlier near miss explains, or at which the rule fires."""
 
     def misses_at(
         self, compiled: CompiledPattern, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
@@ -122,14 +122,14 @@ class Explainer:
 
 
 class NearMissSite(NamedTuple):
-    """A node where a pattern could start, and why it does not match there."""
+    """A node at which a pattern could start, and why it does not match there."""
 
     miss: Mismatch
     """The failure as data."""
     best: FurthestFailure
     """Partial match that came furthest."""
     root: Node
-    """Node where the pattern could start."""
+    """Node at which the pattern could start."""
 
     def order(self) -> tuple[object, ...]:
         """Sort key: nearest first, then one failure before two, certain before uncertain, few nodes before many."""
@@ -138,7 +138,7 @@ class NearMissSite(NamedTuple):
 
 
 def without_overlaps(found: Iterable[NearMissSite], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
-    """The mismatches, nearest first, without those that overlap a nearer one.  taken: nodes where the rule fires."""
+    """The mismatches, nearest first, without those that overlap a nearer one.  taken: nodes of sites."""
     seen = set(taken)
     for place in sorted(found, key=NearMissSite.order):
         if 2 * len(seen.intersection(place.best.nodes)) <= len(place.best.nodes) and place.root not in seen:
@@ -198,7 +198,7 @@ def _count_fitting(best: FurthestFailure) -> int:
 def near_misses(
     index: Index, rule: Rule, target: str, ep: str | None = None, *, has_fired: bool = False
 ) -> list[Mismatch]:
-    """The furthest failure at each of the first roots where a rule could start; else an op that the model lacks.
+    """The furthest failure at each of the first possible roots of a rule; else an op that the model lacks.
 
     has_fired: the rule fired elsewhere, and may have consumed all nodes of the rarest op.
     """
@@ -233,7 +233,7 @@ def near_misses(
 
 
 def misses_of_pattern(index: Index, compiled: CompiledPattern, scope: Scope) -> Iterator[Mismatch]:
-    """Why a pattern does not match: the furthest failure at each node where it could start."""
+    """Why a pattern does not match: the furthest failure at each possible root."""
     missing = _absent_op(index, "", compiled, [scope])
     if missing is not None and next(candidate_roots(compiled, scope, 1), None) is None:
         yield missing
@@ -266,7 +266,7 @@ def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     found = list(rule_plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
-        reason = plan.reason if isinstance(plan, Unavailable) else f"rule {rule.name} has no plan for target {target}"
+        reason = plan.reason if isinstance(plan, Unavailable) else f"rule {rule.name} does not support target {target}"
         yield Mismatch(rule.name, "", "", reason=reason, where=rule.where, matched=0, kind="target", wanted=target)
     scopes: dict[int, tuple[CompiledPattern, list[Scope]]] = {}
     for scope, plan in found:
@@ -289,13 +289,13 @@ def _absent_op(index: Index, rule: str, compiled: CompiledPattern, scopes: list[
         wanted = "::".join(filter(None, compiled.op_glob))
         if any(nodes_matching_glob(scope, *compiled.op_glob) for scope in scopes):
             return None
-        reason = f"there is no {wanted} in the model"
+        reason = f"the model has no {wanted}"
     elif missing:
         wanted = " or ".join(sorted(missing[0]))
-        reason = f"there is no {wanted} in the model{_misspelt(missing[0])}"
+        reason = f"the model has no {wanted}{_misspelt(missing[0])}"
     elif all(any(not scope.has_any(group) for group in groups) for scope in scopes):
         wanted = ", ".join(" or ".join(sorted(group)) for group in groups)
-        reason = f"no graph of the model has all of {wanted}"
+        reason = f"no graph of the model contains all of {wanted}"
     else:
         return None
     return absent(reason=reason, total=pattern_size(pattern), wanted=wanted, found="none")

@@ -1,4 +1,4 @@
-"""Which rules removed the ops that a pattern now lacks, and what they produced instead."""
+"""Which rules removed the ops that a pattern now lacks, and which ops they produced instead."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ SHOWN = 2  # ops and rules named in a message
 
 @dataclass(slots=True)
 class _Op:
-    """What the rules did to the nodes of one op."""
+    """The changes of rules to the nodes of one op."""
 
     count: int = 0
     """Nodes removed."""
@@ -26,7 +26,7 @@ class _Op:
 
 
 class OpHistory:
-    """What the steps of a log did to each op; computed on demand, because most runs never need it."""
+    """The changes of the steps of a log to each op; computed on demand, because most runs never need it."""
 
     def __init__(self, index: Index, log: Sequence[RewriteStep]) -> None:
         self._index, self._log = index, log
@@ -58,7 +58,8 @@ class OpHistory:
             return miss
         made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
         count = sum(one.count for one in known)
-        return replace(miss, reason=f"{miss.reason} any more: {rules} made {made or 'nothing'} of {count:,}")
+        change = f"replaced {count:,} by {made}" if made else f"removed {count:,}"
+        return replace(miss, reason=f"{miss.reason} any more: {rules} {change}")
 
 
 def _first(found: Sequence[Mapping[str, int]]) -> str:

@@ -1,4 +1,4 @@
-"""Caches what a rule decides about matches of equal structure, bindings, dtypes and shapes."""
+"""Caches decisions of a rule about matches of equal structure, bindings, dtypes and shapes."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -36,10 +36,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal of a rule as a fact: it holds for all sites of one class; a report words it for one of them."""
+    """A refusal of a rule, for all sites of one class; a report describes it for one of them."""
 
     kind: FailureKind
-    """What refused: a condition, a schema, or an opset."""
+    """The source of the refusal: a condition, a schema, or an opset."""
     why: str
     """The reason."""
     asked_last: tuple[str, tuple[str, int]] | None
@@ -49,7 +49,7 @@ class Refusal:
 
 
 Decision = Refusal | tuple[Replacement | None, MissingKernel | None]
-"""What a rule's functions and the schemas say of a match: a refusal, or a replacement and a node without a kernel.
+"""The decision of a rule and the schemas about a match: a refusal, or a replacement and a node without a kernel.
 
 The replacement is None if the conditions hold and the form of the rule needs a newer opset.
 """
@@ -57,7 +57,7 @@ The replacement is None if the conditions hold and the form of the rule needs a 
 
 @dataclass(slots=True)
 class SiteClass:
-    """Matches of one pattern with the same nodes, wiring and bindings, and what one form of a rule decides about them.
+    """Matches of one pattern with the same nodes, wiring and bindings, and the decisions of one form about them.
 
     If the rule reads more facts than before, earlier decisions are ignored.
     """
@@ -67,7 +67,7 @@ class SiteClass:
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
     """Decisions by those facts."""
     is_settled: bool = False
-    """Whether nothing but these decisions can refuse a match: no limit of the target, and nothing around the match."""
+    """Whether only these decisions can refuse a match: no limit of the target, and nothing around the match."""
 
 
 class ReplacementCache:
@@ -152,7 +152,7 @@ class ReplacementCache:
         self._in_each_call(match, partial(run_condition, condition))
 
     def build(self, function: Callable[..., Any], match: Match) -> Replacement:
-        """The replacement of a match.  Raises what the rule's code raises, such as ConditionFailed.
+        """The replacement of a match.  Raises the exceptions of the rule's code, such as ConditionFailed.
 
         In a local function all calls share the replacement; if the rule refuses one of them, it is refused.
         """
@@ -185,7 +185,7 @@ class ReplacementCache:
         return next(filter(None, [self._unsupported_with(match, fragment, shapes) for shapes in ways]), None)
 
     def _unsupported_with(self, match: Match, fragment: Replacement, shapes: ShapeInference) -> MissingKernel | None:
-        """The same for the dtypes that these shapes give."""
+        """The same for the dtypes from these shapes."""
         scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
         made = tuple([shapes.dtype(scope, name) for name in match.outputs])
@@ -201,7 +201,7 @@ class ReplacementCache:
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
                 _refuse_invalid_rule(node, scope.function is not None)
-                raise ConditionFailed(f"what would be written breaks its schema: {complaints[0]}")
+                raise ConditionFailed(f"the replacement violates a schema: {complaints[0]}")
             infer_output_dtypes(node, opset, known)
         return self._unsupported(fragment, nodes, known, scope)
 
@@ -244,4 +244,4 @@ def _refuse_invalid_rule(node: onnx.NodeProto, in_function: bool) -> None:
     newest = schema(node.domain, node.op_type, None)
     complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)
     if complaints:
-        raise RuleError(f"What the rule writes breaks its schema: {complaints[0].rstrip('.')}; mend the rule.")
+        raise RuleError(f"the replacement violates a schema: {complaints[0].rstrip('.')}; fix the rule.")

@@ -1,4 +1,4 @@
-"""Applies whole-model edits to a draft, checks what they claim about the result, and saves."""
+"""Applies whole-model edits to a draft, checks their claims about the result, and saves."""
 
 __all__ = [
     "batch_samples",

@@ -146,10 +146,10 @@ class Samples:
         if found:
             return min(found, key=lambda one: (not one.error.ok, one.error.max_abs))
         if not parts:
-            return _failed_comparison(name, array, "is no output of the original")
+            return _failed_comparison(name, array, "is not an output of the original")
         if self._name(name) in self._silent():
             return compare(name, parts[0], array, *self.tolerances)
-        return _failed_comparison(name, array, f"has shape {list(array.shape)}, which is not that of {size} samples")
+        return _failed_comparison(name, array, f"has shape {list(array.shape)}, which does not fit {size} samples")
 
     def _is_merged(self, name: str, array: np.ndarray) -> bool:
         """Whether an output has the samples inside a longer axis, although an axis has the old size."""
@@ -158,7 +158,7 @@ class Samples:
         return old in shape and any(size != old for size in grown)
 
     def _layouts(self, parts: Sequence[np.ndarray], array: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """All layouts of the samples in the shape of an output: along one axis, as its outer or inner part."""
+        """All layouts of the samples in the shape of an output: the outer or inner part of one axis."""
         if not parts or any(part.shape != parts[0].shape for part in parts) or array.ndim != parts[0].ndim:
             return
         old, shape = self.claim.old, parts[0].shape

@@ -1,4 +1,4 @@
-"""What an edited model claims about its original."""
+"""The claims of an edited model about its original."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class DynamicDimsClaim:
     answers: tuple[str, ...]
     """Outputs that keep samples independent: each sample equals the original's output for that sample."""
     mixed: tuple[str, ...]
-    """Outputs that may depend on several samples at once. Beyond the old size nothing is claimed of them."""
+    """Outputs that may depend on several samples at once.  Beyond the old size, nothing is claimed about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Derived:
 
 @dataclass(slots=True)
 class ModelClaim:
-    """What an edited model claims about its original: how the inputs correspond, and what the outputs are."""
+    """The claims of an edited model about its original: the correspondence of inputs, and the sources of outputs."""
 
     tensors: dict[str, str] = field(default_factory=dict)
     """By renamed tensor of the edited model, its name in the original."""

@@ -32,14 +32,14 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
 STAGED = (
-    "The added nodes were run by themselves on what the original gives, as the runtime leaves roundings to float16 out "
-    "between nodes; the other nodes are the original's own."
+    "The added nodes were run separately, on outputs of the original, because the runtime skips roundings to float16 "
+    "between nodes. The other nodes are those of the original."
 )
 MAX_INPUT_SETS = 4  # sets of inputs generated for the edited model if the original's are computed from them
 
 
 def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, options: CheckOptions) -> CheckResult:
-    """Run both models and compare every output of the edited one with the tensor that it claims to be.
+    """Run both models and compare every output of the edited one with its claimed tensor.
 
     The original runs on generated inputs or on the user's; the claim maps them to inputs of the edited model.  Errors
     of a model are outcomes.  Raises UsageError for invalid options.
@@ -57,7 +57,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         try:
             fed = roles.made_sets(before, after, claim, options) if claim.made else {}
         except InputsUnknown as unknown:
-            why = f"Inputs cannot be made: {unknown.reason}."
+            why = f"Inputs cannot be generated: {unknown.reason}."
             return CheckResult(Outcome.UNPROVED, why, (), seconds=time.perf_counter() - started, runs=0, tolerance={})
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
         shown = stack.enter_context(exposing(original, roles.inner, only=roles.part)) if roles.inner else original
@@ -91,7 +91,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
 
 def proved_by_structure(found: CheckResult) -> CheckResult:
     """An unproved check of a model whose nodes are those of the original: proved by structure."""
-    note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
+    note = f"The nodes are those of the original, except for names; running the models proved nothing: {found.reason}"
     return replace(found, outcome=Outcome.PROVED, reason=note)
 
 
@@ -251,15 +251,15 @@ def _answer(
                 feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)
                 lost = [name for name in session.inputs if name not in feeds]
                 if lost and f"len({roles.feeds[lost[0]]})" in trial.outputs:
-                    return Outcome.UNPROVED, f"The edited model takes the sequence '{lost[0]}', and none is fed here."
+                    return Outcome.UNPROVED, f"The input '{lost[0]}' is a sequence, which surgeon does not generate."
                 if lost:
-                    return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
+                    return Outcome.FAILED, f"The edited model has an input '{lost[0]}' that the original does not have."
                 trials.show(trial, claim)
                 tally.run_trial(trial, session, {name: feeds[name] for name in session.inputs})
     except SessionError as refused:
         if refused.is_unsupported:
-            return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.message}"
-        return Outcome.FAILED, f"The original runs{where} but the edited model does not: {refused.message}"
+            return Outcome.UNPROVED, f"No installed runtime runs the edited model: {refused.message}"
+        return Outcome.FAILED, f"The original runs{where}, but the edited model does not: {refused.message}"
     return None
 
 

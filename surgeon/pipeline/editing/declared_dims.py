@@ -97,7 +97,7 @@ def _node_text(found: re.Match[str]) -> str:
 
 
 def declare_shape(value: onnx.ValueInfoProto, facts: TensorType) -> None:
-    """Declare the known dtype and shape of a tensor; unknown sizes stay open."""
+    """Declare the known dtype and shape of a tensor; unknown sizes stay unknown."""
     stated = value.type.tensor_type
     if facts.dtype is not None and not stated.elem_type:
         stated.elem_type = facts.dtype
@@ -127,7 +127,8 @@ def correct_output_shapes(draft: ModelDraft) -> Iterator[str]:
         if dims and facts.shape is not None and contradict(fixed_sizes(dims), facts.shape):
             before = _text(dims)
             declare_shape(value, facts)
-            yield f"the output {value.name!r} is stated as {_text(value.type.tensor_type.shape.dim)}, not as {before}"
+            after = _text(value.type.tensor_type.shape.dim)
+            yield f"the output {value.name!r} is declared as {after} instead of {before}"
 
 
 def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:

@@ -35,7 +35,7 @@ class ModelDraft(EditableModel):
 
     Attributes:
         skeleton: The edited model without the payloads of large tensors; see `surgeon.file.editable_model`.
-        claim: What the edited model claims about the model before.
+        claim: The claims about the model before.
         runs: Runs models, for an edit that has to choose between several results; None if nothing may run.
         snapshot: The model before, for a transform that runs it.
         rewritten: An index of the model before, changed by rules; its changes are those of the skeleton.
@@ -127,18 +127,18 @@ class ModelDraft(EditableModel):
         known = self.tensors()
         if name not in known:
             if any(value.name == name for value in self.graph.output):
-                raise UsageError(f"Nothing makes {name!r}, an output of the model; mend it or export it again.")
+                raise UsageError(f"No node produces {name!r}, an output of the model. Export the model again.")
             _, *bodies = nested_graphs(self.graph)
             if name and any(name in names_in(body) for body in bodies):
-                raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
+                raise UsageError(f"{name!r} is a tensor in a subgraph. Choose a tensor of the main graph.")
             raise UsageError(no_such_message("tensor", name, known))
 
     def require_free(self, name: str) -> None:
         """Raise UsageError if a tensor in any scope has this name."""
         if not name:
-            raise UsageError("A tensor cannot have an empty name; give it another.")
+            raise UsageError("A tensor cannot have an empty name. Choose a name.")
         if name in self.taken():
-            raise UsageError(f"The name {name!r} is taken by another tensor of the model; choose another.")
+            raise UsageError(f"Another tensor of the model is already named {name!r}. Choose another name.")
 
     def taken(self) -> set[str]:
         """Names of all tensors in the main graph and its bodies."""
@@ -188,10 +188,7 @@ class ModelDraft(EditableModel):
             if held is not None:
                 return ValueInfoProto(name=name, type=held)
             if is_no_tensor(self.skeleton, name):
-                raise UsageError(
-                    f"{name!r} is a sequence or an optional of which nothing tells what it holds, so nothing can state "
-                    "it; name tensors before it, or those that are taken out of it."
-                )
+                raise UsageError(f"{name!r} is a sequence or optional of unknown type. Choose its inputs or elements.")
         if found.dtype is None or found.shape is None:
             raise unknown_type_error(name, found)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
@@ -232,7 +229,7 @@ def unknown_type_error(name: str, known: TensorType) -> UsageError:
     sizes = "SIZE,..." if known.shape is None else ",".join(str(_dimension(size) or "?") for size in known.shape)
     state = "--state", f"{name}={dtype}[{sizes}]"
     return UsageError(
-        f"The {what} of {name!r} cannot be told from the graph; state it: {command('edit', 'IN', 'OUT', *state)}."
+        f"The {what} of {name!r} cannot be inferred from the graph. Declare it: {command('edit', 'IN', 'OUT', *state)}"
     )
 
 

@@ -25,7 +25,7 @@ def check_beyond_fixed_size(
     tolerances: tuple[float | None, float | None],
     options: CheckOptions,
 ) -> tuple[Outcome, str, list[Comparison]]:
-    """Run the edited model at sizes that the original does not accept, and compare what can be compared.
+    """Run the edited model at sizes that the original does not accept, and compare the outputs that can be compared.
 
     If outputs keep samples independent, each sample has to equal the original's output for it.
     """
@@ -42,7 +42,7 @@ def check_beyond_fixed_size(
                 names=draft.claim.tensors,
             )
         except InputsUnknown as unknown:
-            found, reason, more = Outcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", list[Comparison]()
+            found, reason, more = Outcome.UNPROVED, f"inputs cannot be generated: {unknown.reason}", list[Comparison]()
         except SessionError as refused:
             found, reason, more = Outcome.UNPROVED, f"the original does not run: {refused.message}", list[Comparison]()
         else:
@@ -71,18 +71,18 @@ def _outcome(claim: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, lis
     wrong = next((found for found in claimed if not found.error.ok), None)
     at = f"at {claim.name}={_listed(run.ran)}"
     if wrong is not None:
-        reason = f"with {claim.name} free, '{wrong.error.name}' {wrong.why} {at}"
-        return Outcome.FAILED, f"{reason}, compared with as many runs of the original", claimed
+        reason = f"with a dynamic dim {claim.name}, '{wrong.error.name}' {wrong.why} {at}"
+        return Outcome.FAILED, f"{reason}, compared with separate runs of the original", claimed
     if not run.ran or (run.refusal and claim.answers):
-        return Outcome.FAILED, f"the edited model runs at no other {claim.name} than {claim.old}: {run.refusal}", []
+        return Outcome.FAILED, f"the edited model runs only with {claim.name}={claim.old}: {run.refusal}", []
     right = claim.answers or tuple(run.right)
     mixed = [f"'{name}'" for name in claim.mixed if name not in run.right]
-    nothing = f"beyond {claim.old} there is nothing to compare with"
+    nothing = f"the original accepts only {claim.name}={claim.old}, so there is nothing to compare with"
     if not right:
         return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
-    proved = f"{at} it answers as the original does to each part by itself"
+    proved = f"{at} each sample has the same outputs as in the original"
     if mixed:
-        reason = f"{proved}, but {join_first(mixed, NAMED)} sees more than one at once, and {nothing}"
+        reason = f"{proved}, but {join_first(mixed, NAMED)} depends on several samples; {nothing}"
         return Outcome.UNPROVED, reason, claimed
     return Outcome.PROVED, proved, [one for found in run.compared.values() for one in found]
 

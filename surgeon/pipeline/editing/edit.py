@@ -35,8 +35,8 @@ def _are_two(value: object) -> bool:
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a string", _is_text),
     "str | None": ("a string, or None", lambda value: value is None or _is_text(value)),
-    "tuple[int, int] | None": ("two whole numbers, or None", lambda value: value is None or _are_two(value)),
-    "int": ("a whole number", _is_whole),
+    "tuple[int, int] | None": ("two integers, or None", lambda value: value is None or _are_two(value)),
+    "int": ("an integer", _is_whole),
     "float": ("a number", _is_number),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "tuple[str, ...]": ("a list of names", lambda value: _are(value, _is_text)),
@@ -54,12 +54,12 @@ class Edit(ABC):
     """One change of a whole model, as a value: a frozen dataclass whose docstring is its manual.
 
     Attributes:
-        flag: what it is called at the command line and in a recipe, as in `--rename`.
-        metavar: what stands behind the flag, as in `OLD=NEW`; empty for a flag that takes nothing.
-        feeds: whether the edited model is fed with what the original is ("kept"), with inner tensors of it ("inner"),
-            or with something that the original's inputs are made of ("made").
-        jumps: whether its answer jumps where what it reads moves by a rounding, as the index of a largest number does;
-            such an edit is held against the model that it is made to alone, apart from those before and behind it.
+        flag: its name at the command line and in a recipe, as in `--rename`.
+        metavar: the value of the flag, as in `OLD=NEW`; empty for a flag without a value.
+        feeds: the inputs of the edited model: the original's ("kept"), inner tensors of the original ("inner"), or
+            tensors from which the original's inputs are computed ("made").
+        jumps: whether rounding in its inputs can change its output a lot, as for the index of a maximum.  Such an edit
+            is checked separately from the other edits.
 
     Examples:
         >>> import surgeon
@@ -85,20 +85,20 @@ class Edit(ABC):
             value, name = getattr(self, part.name), type(self).__name__
             expected, is_one = _KINDS.get(_kind(part), ("", None))
             if is_one is not None and not is_one(value):
-                raise UsageError(f"{part.name} of {name} is {expected}, not {value!r}; see help(surgeon.edits.{name}).")
+                raise UsageError(f"{part.name} of {name} must be {expected}, not {value!r}; help(surgeon.edits.{name})")
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the edit from what stands behind its flag: by its fields none, one, or two as LEFT=RIGHT.
+        """Parse the value of its flag: empty, one field, or two fields as LEFT=RIGHT.
 
         Args:
-            text: as typed.
+            text: the value, as typed.
 
         Returns:
             The edit.
 
         Raises:
-            UsageError: the text is not of the form of `metavar`.
+            UsageError: the text does not have the form of `metavar`.
         """
         count = len(cls._fields())
         given = parse_pair(text, cls.metavar) if count == 2 else (text,) * count
@@ -106,7 +106,7 @@ class Edit(ABC):
 
     @property
     def spelling(self) -> str:
-        """What `parse` reads it from."""
+        """The text that `parse` parses."""
         return "=".join(str(getattr(self, name)) for name in self._fields())
 
     @property
@@ -120,28 +120,28 @@ class Edit(ABC):
 
     @abstractmethod
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Change a draft, and its claim where names, inputs or outputs are others now.
+        """Change a draft, and its claim if names, inputs or outputs change.
 
         Args:
-            draft: the model under edit; nobody sees what is changed of it where this raises.
+            draft: the model to edit.  Its changes are discarded if this raises.
 
         Returns:
             The changes as sentences without a full stop ("input 'x' is renamed to 'y'"); none if nothing changed.
 
         Raises:
-            UsageError: the model has not what the edit names, or cannot be as it says.
-            GraphError: a node of the model stands in the way.
+            UsageError: the model lacks a name in the edit, or does not allow the edit.
+            GraphError: a node of the model prevents the edit.
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the edit's fields as JSON can hold them."""
+        """The edit's fields as values that JSON supports."""
         return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]  # as above
 
 
 class KeyedEdit(Edit):
     """An edit of one tensor, its first field, with settings: "images,layout=NHWC,bgr".
 
-    setting_names: the fields that are settings, in order; all but the first where it is empty.
+    setting_names: the fields that are settings, in order; if empty, all but the first.
     """
 
     setting_names: ClassVar[Sequence[str]] = ()
@@ -171,12 +171,12 @@ def parse_dtype(name: str) -> int:
     except RuleError as error:
         raise UsageError(str(error)) from None
     if number not in DTYPES:
-        raise UsageError(f"{name!r} is no dtype; write a name such as 'float16'.")
+        raise UsageError(f"{name!r} is not a dtype. Write a name such as 'float16'.")
     return number
 
 
 def parse_pair(text: str, form: str) -> tuple[str, str]:
-    """The two sides of the last `=` of a text.  form: syntax, for the message.  Raises UsageError."""
+    """The two sides of the last `=` of a text.  form: syntax, printed in the message.  Raises UsageError."""
     left, sign, right = text.rpartition("=")
     if not sign or not left.strip() or not right.strip():
         raise UsageError(f"{text!r} is not of the form {form}.")
@@ -196,11 +196,11 @@ def parse_keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]])
     for part in rest:
         key, sign, value = part.partition("=")
         if key not in known:
-            raise UsageError(f"{key!r} is no setting of {form}; there are {', '.join(known)}.")
+            raise UsageError(f"Unknown setting {key!r} of {form}. Settings: {', '.join(known)}.")
         try:
             found[key] = known[key](value if sign else "true")
         except ValueError:
-            raise UsageError(f"{value!r} is no value of {key} in {text!r}; it is of the form {form}.") from None
+            raise UsageError(f"Invalid value {value!r} of {key} in {text!r}. Expected: {form}") from None
     return head, found
 
 
@@ -236,7 +236,7 @@ def parse_names(text: str, form: str) -> tuple[str, ...]:
         raise UsageError(f"{text!r} is not of the form {form}.")
     twice = next((name for name in found if found.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"{twice!r} is named twice in {text!r}; name it once.")
+        raise UsageError(f"{twice!r} is repeated in {text!r}.")
     return found
 
 
@@ -244,7 +244,7 @@ def parse_picture_size(text: str) -> tuple[int, int]:
     """Read height and width: "640" for both, or "480x640".  Raises UsageError."""
     parts = text.lower().split("x")
     if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UsageError(f"{text!r} is no size of a picture; write 640, or 480x640 for height and width.")
+        raise UsageError(f"Invalid image size {text!r}. Write 640, or 480x640 for height and width.")
     return int(parts[0]), int(parts[-1])
 
 

@@ -37,27 +37,27 @@ def edit(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
-    """Change a whole model: names, sizes, what it takes and gives.  What no edit touches stays byte for byte.
+    """Change a whole model: names, sizes, inputs and outputs.  Everything else stays byte for byte.
 
     Args:
-        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        source: a path (with `output`, which may be the same path), a ModelProto or a gs.Graph.
         edits: values of `surgeon.edits`, applied in order.
-        output: the path to write, for a source that is a path.
-        check: "model" runs the original and the edited model and compares what they claim to share; "auto" does so
-            where it does not follow from the nodes, which are the original's own; "none" runs nothing.
-        require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        output: output path, if the source is a path.
+        check: "model" runs the original and the edited model and compares the tensors that should be equal; "auto" does
+            so unless the nodes are those of the original; "none" runs nothing.
+        require_proof: treat unproved results as failures.
+        dry_run: report the changes, write nothing.
+        external_data: how to save external data: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        The model in the kind it was given (a path: the path written), and an EditReport.
+        The model in the same type as `source` (a path: the output path), and an EditReport.
 
     Raises:
-        UsageError: an edit names what the model has not, or cannot be.
-        GraphError: a node of the model stands in the way, or the result would be no valid model.
-        CheckFailed: the edited model answers otherwise than it claims; nothing is written.
+        UsageError: the model lacks a name in an edit, or does not allow the edit.
+        GraphError: a node of the model prevents an edit, or the result would be invalid.
+        CheckFailed: the outputs of the edited model are wrong; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -74,7 +74,7 @@ def edit(
 def apply_edits(source: ModelLike, edits: Sequence[Edit], checks: Checks, saving: Saving) -> tuple[Any, EditReport]:
     """As `edit`."""
     if checks.options.layers:
-        raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
+        raise UsageError("surgeon.edit does not compare inner tensors. Omit layers, or use surgeon.compare.")
     groups = edit_groups(edits)
     require_output(is_in_memory(source), saving.output, checks.dry_run)
     made, _ = run(source, groups, checks, saving)
@@ -85,11 +85,11 @@ def edit_groups(edits: Sequence[Edit]) -> list["EditGroup"]:
     """Edits as transforms with one report.  Raises UsageError for no edits, or invalid ones."""
     for item in edits:
         if not isinstance(item, Edit):
-            raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
+            raise UsageError(f"{item!r} is not an edit. Give values of surgeon.edits, such as surgeon.edits.Rename.")
         with _naming_edit(item):
             item.require_kinds()
     if not edits:
-        raise UsageError("Nothing is asked for; name an edit.")
+        raise UsageError("No edits given. Example: surgeon.edits.Rename")
     report = EditReport("", "")
     return [EditGroup(group, report) for group in _stages(edits)]
 

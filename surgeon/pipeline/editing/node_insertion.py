@@ -25,7 +25,7 @@ def opset_of(draft: ModelDraft) -> int:
     """The opset of ai.onnx for new nodes.  Raises UsageError if the model does not import ai.onnx."""
     opset = imports_of(draft.skeleton.opset_import).get("")
     if opset is None:
-        raise UsageError("The model imports no ai.onnx, so no node of it can be added; export it again.")
+        raise UsageError("The model does not import ai.onnx, so surgeon cannot add nodes. Export it again.")
     return opset
 
 
@@ -33,14 +33,14 @@ def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
     """Raise UsageError if the opset's Cast has a string attribute, or does not support one of these dtypes."""
     opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
     if opset < _CASTS_SINCE:
-        reason = f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}"
-        raise UsageError(f"{reason}; export it at a newer one.")
+        reason = f"A Cast needs opset {_CASTS_SINCE}, but the model has opset {opset}"
+        raise UsageError(f"{reason}. Export the model with a newer opset.")
     for dtype in dtypes:
         later = range(opset, onnx.defs.onnx_opset_version() + 1)
         since = next((number for number in later if _casts(dtype, number)), 0)
         if since != opset:
             advice = f"raise it: {upgrade_to(since)}" if since else "choose another dtype"
-            raise UsageError(f"No Cast of opset {opset} knows {dtype_name(dtype)}; {advice}.")
+            raise UsageError(f"Cast of opset {opset} does not support {dtype_name(dtype)}; {advice}.")
 
 
 def _casts(dtype: int, opset: int) -> bool:

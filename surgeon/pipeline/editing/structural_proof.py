@@ -28,10 +28,10 @@ def structural_difference(original: ModelProto, edited: ModelProto, claim: Model
     kept = _stored(edited, names)
     for name, tensor in kept.items():
         if stored.get(name) != tensor:
-            return f"the stored tensor {name!r} is another"
+            return f"the initializer {name!r} differs"
     bare = next((name for name in given if name in stored and name not in kept), None)
     if bare is not None:
-        return f"the input {bare!r} has no stored value any more"
+        return f"the input {bare!r} has lost its default value"
     for node in edited.graph.node:
         if node.output and makers.get(node.output[0]) == node and _keeps_names(node, names):
             continue  # nearly always
@@ -39,16 +39,16 @@ def structural_difference(original: ModelProto, edited: ModelProto, claim: Model
         first = next((name for name in plain.output if name), None)
         alike = [makers[first]] if first in makers else [] if first else mute
         if all(_plain(one, {}).SerializeToString() != plain.SerializeToString() for one in alike):
-            return f"{node.op_type} at {node.name or first or 'no name'!r} is no node of the original"
+            return f"{node.op_type} at {node.name or first or 'no name'!r} is not a node of the original"
     lost = next((name for name in given if name not in known), None)
     if lost is not None:
-        return f"the input {lost!r} is no tensor of the original"
+        return f"the input {lost!r} is not a tensor of the original"
     if imports_of(original.opset_import) != imports_of(edited.opset_import):
-        return "opsets are others"
+        return "the opsets differ"
     functions = {function_key(function): _plain_function(function) for function in original.functions}
     for function in edited.functions:
         if functions.get(function_key(function)) != _plain_function(function):
-            return f"the function {function.name!r} is another"
+            return f"the function {function.name!r} differs"
     return ""
 
 

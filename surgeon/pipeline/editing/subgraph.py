@@ -45,15 +45,15 @@ def subgraph_between(
     if not weights:
         held = next((name for name in froms if name in stored and name not in given), None)
         if held is not None:
-            raise UsageError(f"{held!r} is a stored tensor, which needs no input; name tensors that nodes make.")
+            raise UsageError(f"{held!r} is an initializer. Choose tensors that nodes produce.")
     stay = {value.name for value in graph.output} if kept and not stored.issuperset(tos) else set[str]()
     held = next((name for name in tos if name in stored and name not in stay), None)
     if held is not None:
-        raise UsageError(f"{held!r} is a stored tensor, which no node makes; name an output that is computed.")
+        raise UsageError(f"{held!r} is an initializer. Choose a tensor that a node produces.")
     ends = list(tos) if tos else _behind(graph, froms)
     both = next((name for name in ends if name in froms or name in given), None)
     if both is not None:
-        raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
+        raise UsageError(f"{both!r} would be both an input and an output. Choose a tensor that a node produces.")
     nodes, used = required_nodes(graph, ends, froms)
     has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # callers may override these
     asked = [value.name for value in graph.input] if has_defaults else given
@@ -62,14 +62,14 @@ def subgraph_between(
         raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes=nodes, inputs=lacking), asked))
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
-        raise UsageError(f"{idle!r} is not needed for {_quoted(ends)} where {_quoted(froms)} are given; leave it out.")
+        raise UsageError(f"{_quoted(ends)} does not depend on {idle!r}. Remove it from the inputs.")
     return Subgraph(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
 
 
 def extract(
     draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], known: ModelDraft | None = None
 ) -> Iterable[str]:
-    """Keep only the subgraph between two sets of tensors; return what was done.  Raises as `subgraph_between`.
+    """Keep only the subgraph between two sets of tensors; returns the changes.  Raises as `subgraph_between`.
 
     `froms` become the inputs, with their known types, and `tos` the outputs.  known: another draft of the same model,
     with types that are inferred already.
@@ -102,7 +102,7 @@ def extract(
     prune(draft)
     start = f"from {_quoted(region.froms)} " if region.froms else ""
     said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_quoted(region.tos)}"
-    return (said, "how the model is trained is left out") if is_trained else (said,)
+    return (said, "the training info is removed") if is_trained else (said,)
 
 
 def nodes_reachable_from(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
@@ -152,8 +152,8 @@ def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str
     verb = "is" if len(missing) == 1 else "are"
     cut = [*froms, *own, *inner]
     return (
-        f"{_quoted(ends)} cannot be computed from {_quoted(froms)} alone: {' and '.join(also)} {verb} needed too; "
-        f"begin with {','.join(cut) if len(cut) <= MAX_NAMED else join_first(cut, MAX_NAMED)}."
+        f"{_quoted(ends)} cannot be computed only from {_quoted(froms)}: {' and '.join(also)} {verb} also needed. "
+        f"Start from {','.join(cut) if len(cut) <= MAX_NAMED else join_first(cut, MAX_NAMED)}"
     )
 
 
@@ -165,7 +165,7 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
     made = {name for place in nodes_reachable_from(graph, froms) for name in graph.node[place].output}
     found = [name for name in names if name in made]
     if not found:
-        raise UsageError(f"No output of the model is computed from {_quoted(froms)}; name the tensors to end at.")
+        raise UsageError(f"No output of the model depends on {_quoted(froms)}. Choose the outputs of the subgraph.")
     return found
 
 

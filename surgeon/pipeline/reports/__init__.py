@@ -1,3 +1,3 @@
-"""What runs, rewrites, edits and upgrades did, as data."""
+"""The results of runs, rewrites, edits and upgrades, as data."""
 
 __all__ = ["edit_report", "report", "rewrite_report", "site", "upgrade_report"]

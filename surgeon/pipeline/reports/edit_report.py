@@ -1,4 +1,4 @@
-"""What edits of a whole model did, as data."""
+"""The results of edits of a whole model, as data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,27 +16,27 @@ class EditLike(Protocol):
     flag: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """The change as values that JSON supports."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdit:
-    """What one edit did."""
+    """The result of one edit."""
 
     edit: EditLike
     """The edit."""
     said: Sequence[str]
-    """What it changed, one sentence each; empty if it changed nothing."""
+    """Its changes, one sentence each; empty if it changed nothing."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """The edit and its changes as values that JSON supports."""
         return {"edit": self.edit.flag, **self.edit.to_dict(), "said": list(self.said)}
 
 
 @dataclass(slots=True)
 class EditReport(Report):
-    """What edits of a whole model did.
+    """The result of edits of a whole model.
 
     Examples:
         >>> import surgeon
@@ -49,11 +49,11 @@ class EditReport(Report):
     JSON = "source output outcome assumptions? edits by_structure other check nodes bytes written seconds refused"
 
     edits: list[AppliedEdit] = field(default_factory=list)
-    """What each edit did, in order."""
+    """The result of each edit, in order."""
     by_structure: bool = field(default=True, kw_only=True)
     """Whether every node of the result is a node of the original, apart from names."""
     other: str = ""
-    """First difference in structure, as a clause; empty if there is none."""
+    """First difference in structure, as a clause; empty without one."""
     nodes: tuple[int, int] = (0, 0)
     """Nodes of the main graph (before, after)."""
     bytes: tuple[int, int] = (0, 0)
@@ -63,7 +63,7 @@ class EditReport(Report):
 
     @property
     def changed(self) -> bool:
-        """Whether an edit had anything to do."""
+        """Whether an edit changed anything."""
         return any(done.said for done in self.edits)
 
     def record(self, found: CheckResult | None) -> None:
@@ -78,7 +78,7 @@ class EditReport(Report):
         self.check = found
 
     def saved(self, copied: int, new: int) -> None:
-        """Note that the result is written."""
+        """Record that the result is written."""
         self.bytes, self.written = (copied, new), True
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The report of a run: what its transforms did, whether it is proved, and how long it took."""
+"""The report of a run: the changes of its transforms, whether they are proved, and the durations."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ OUTCOMES = ("failed", "unproved", "unchecked", "proved", UNCHANGED)
 
 @dataclass(slots=True)
 class Report(JsonRecord, ResultBase):
-    """What a run did, or one transform of it, for which there are classes with further fields.
+    """The result of a run, or of one transform of it, which is of a class with further fields.
 
     Examples:
         >>> import surgeon
@@ -32,7 +32,7 @@ class Report(JsonRecord, ResultBase):
     output: str
     """Path of the output file or folder; empty if the result stays in memory."""
     steps: list["Report"] = field(default_factory=list, kw_only=True)
-    """Reports of the steps of the run, or, of one transform, of what was done before it, in order."""
+    """Reports of the steps of the run; for one transform, of the steps before it, in order."""
     check: CheckResult | None = field(default=None, kw_only=True)
     """Comparison of the whole models under ONNX Runtime; None if nothing was run."""
     by_structure: bool = field(default=False, kw_only=True)
@@ -40,7 +40,7 @@ class Report(JsonRecord, ResultBase):
     refused: str = field(default="", kw_only=True)
     """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
     assumptions: tuple[str, ...] = field(default=(), kw_only=True)
-    """Assumptions on the inputs under which all of this holds, as "NAME: WORDS": the user's, and those of the model."""
+    """Assumptions on the inputs that all of this depends on, as "NAME: WORDS": the user's, and those of the model."""
     written: bool = field(default=False, kw_only=True)
     """Whether the result was written."""
     phases: dict[str, float] = field(default_factory=dict, kw_only=True)
@@ -52,7 +52,7 @@ class Report(JsonRecord, ResultBase):
         return [*(inner for step in self.steps for inner in step.flat), self]
 
     def holds(self, report: "Report") -> bool:
-        """Whether a report is this one or one of its steps, not merely equal to it."""
+        """Whether a report is this one or one of its steps, by identity."""
         return any(report is one for one in self.flat)
 
     @property
@@ -81,7 +81,7 @@ class Report(JsonRecord, ResultBase):
 
     @property
     def doubts(self) -> list[str]:
-        """Why sites, or the whole model, are not proved: one sentence each, the site named."""
+        """Why sites, or the whole model, are not proved: one sentence each, with the name of the site."""
         found = [
             f"{site.rule} at {site.root}: {site.proof.reason}"
             for site in self.sites
@@ -102,7 +102,7 @@ class Report(JsonRecord, ResultBase):
 
     @property
     def edits(self) -> list[Any]:
-        """What each edit did, in order."""
+        """The result of each edit, in order."""
         return [done for step in self.steps for done in step.edits]
 
     @property
@@ -112,7 +112,7 @@ class Report(JsonRecord, ResultBase):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule fired at sites in the result."""
+        """The number of times that each rule fired at sites in the result."""
         return dict(sum((Counter(step.counts) for step in self.steps), Counter[str]()))
 
     @property
@@ -128,7 +128,7 @@ class Report(JsonRecord, ResultBase):
 
     @property
     def seconds(self) -> Any:
-        """The duration; of a rewrite, by phase."""
+        """The duration; for a rewrite, by phase."""
         return self.duration
 
     def record(self, found: CheckResult | None) -> None:
@@ -141,7 +141,7 @@ class Report(JsonRecord, ResultBase):
             self.phases[phase] = self.phases.get(phase, 0.0) + value
 
     def saved(self, copied: int, new: int) -> None:
-        """Note that the result of the run is written: its bytes that were copied, and the others."""
+        """Record that the result of the run is written: the bytes that were copied, and the others."""
         self.written = True
         for step in self.steps:
             step.saved(copied, new)

@@ -30,9 +30,9 @@ def named_rules(selection: Mapping[str, Sequence[str]]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class RewriteReport(Report):
-    """What one rewrite did.  Its fields are keys of the JSON report, so they stay together in one record.
+    """The result of one rewrite.  Its fields are keys of the JSON report, so they stay together in one record.
 
-    Its steps are the edit and the upgrade that were done before the rules ran.
+    Its steps are the edit and the upgrade before the rules.
 
     Examples:
         >>> import surgeon
@@ -50,7 +50,7 @@ class RewriteReport(Report):
     rolled_back: list[Site] = field(default_factory=list)
     """Sites that were rolled back because they failed or were not proved."""
     misses: list[Mismatch] = field(default_factory=list)
-    """Matches that were declined; for each rule that the user named, also why it found nothing or nearly matched."""
+    """Declined matches; for each rule that the user named, also why it found nothing or nearly matched."""
     nodes_before: int = 0
     """Nodes in all scopes of the source, without Constants."""
     nodes_after: int = 0
@@ -62,7 +62,7 @@ class RewriteReport(Report):
     not_upgraded: str = ""
     """Why the requested upgrade was not done; empty if none was requested or it was done."""
     tails: tuple[str, ...] = ()
-    """Names among the rules that stand for an edit, such as "nms"."""
+    """Names among the rules that represent an edit, such as "nms"."""
     unused: dict[str, str] = field(default_factory=dict)
     """Patterns of `only` and `skip` that match no node, with a clause on the nearest names.
 
@@ -73,11 +73,11 @@ class RewriteReport(Report):
     dims: dict[str, int] = field(default_factory=dict)
     """Sizes of dynamic dims that the user gave for the proofs, by name."""
     runtime: str = ""
-    """What runs replacements in proofs, with its version, where that is not ONNX Runtime on the CPU."""
+    """The runtime of replacements in proofs, with its version, if it is not ONNX Runtime on the CPU."""
     not_on_target: str = ""
     """Why the target's runtime ran no replacement in proofs, as a clause; empty if it did."""
     next_steps: tuple[str, ...] = ()
-    """What to do before the model runs on the target, such as sizes to give, one clause each."""
+    """The steps before the model runs on the target, such as sizes to give, one clause each."""
 
     @property
     def named(self) -> frozenset[str]:
@@ -98,7 +98,7 @@ class RewriteReport(Report):
 
     @property
     def edited(self) -> EditReport | None:
-        """What the edit did for which a rule name stands, before the rules ran; None without one."""
+        """The result of the edit that a rule name represents, before the rules ran; None without one."""
         return next((step for step in self.steps if isinstance(step, EditReport)), None)
 
     @property
@@ -113,7 +113,7 @@ class RewriteReport(Report):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Durations by phase, that of the edit and of the upgrade included."""
+        """Durations by phase, including those of the edit and of the upgrade."""
         before = (("edit", self.edited), ("upgrade", self.upgrade))
         return self.phases | {phase: step.duration for phase, step in before if step is not None}
 
@@ -125,7 +125,7 @@ class RewriteReport(Report):
 
     @property
     def remembered(self) -> int:
-        """The number of sites whose proof an earlier run on this machine made."""
+        """The number of sites whose proof comes from an earlier run on this machine."""
         return sum(site.proof is not None and site.proof.remembered for site in (*self.sites, *self.rolled_back))
 
     def knows(self, name: str) -> bool:
@@ -160,7 +160,7 @@ class RewriteReport(Report):
             site.check = found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
+        """The report as values that JSON supports."""
         places = {id(proof): place for place, proof in enumerate(self.proofs)}
         return {
             **json_of(self, "source output target ep? rules=selection outcome assumptions?"),

@@ -37,7 +37,7 @@ class NodeInfo(NamedTuple):
     """Text such as "axis=-1, epsilon=1e-05"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the node as JSON can hold it."""
+        """The node as values that JSON supports."""
         return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
@@ -56,13 +56,13 @@ class Site(ResultBase):
     steps: Sequence[RewriteStep]
     """Its steps of the edit log."""
     proof: "SiteProof | None" = None
-    """Proof of this site by itself; None if none was requested. Equal sites share one."""
+    """The separate proof of this site; None if none was requested.  Equal sites share one."""
     check: CheckResult | None = None
     """Check of the whole model with this site; None if none was requested."""
     undone: str = ""
     """Why the site was rolled back; empty if it was not."""
     guilty: bool = False
-    """Whether the whole model is wrong with it, whatever its own proof says."""
+    """Whether the whole model is wrong with it, even if its own proof says otherwise."""
 
     def inherit(self, other: "Site") -> None:
         """Copy the proof and check of the same site of another run."""
@@ -84,7 +84,7 @@ class Site(ResultBase):
 
     @property
     def reason(self) -> str:
-        """Why the site is not proved or was rolled back, as a clause; empty where neither is so."""
+        """Why the site is not proved or was rolled back, as a clause; empty for other sites."""
         proof = self.proof
         if proof is not None and proof.reason and (not self.undone or self.undone in (FAILED_PROOF, NOT_PROVED)):
             return proof.reason.rstrip(".")
@@ -92,10 +92,10 @@ class Site(ResultBase):
 
     @property
     def rule(self) -> str:
-        """The rule that names the site: the rule at fault if its proof fails, else the rule that did most of it.
+        """The rule that names the site: the rule at fault if its proof fails, else the rule with the largest part.
 
-        The rule at fault is the last one that wrote the output that differs.  Most is done by the rule whose remaining
-        nodes replace most nodes of the source, directly or through nodes of other rules.
+        The rule at fault is the last one that wrote the output that differs.  The largest part is that of the rule
+        whose remaining nodes replace most nodes of the source, directly or through nodes of other rules.
         """
         if len(self.steps) == 1:
             return self.steps[0].rule
@@ -187,7 +187,7 @@ class Site(ResultBase):
         return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
     def to_dict(self, proof: int | None = None) -> dict[str, Any]:
-        """Return the site as JSON can hold it.  proof: the index of its proof in the report's list."""
+        """The site as values that JSON supports.  proof: the index of its proof in the report's list."""
         return {
             **json_of(self, "rule rules scope root replaced added swept shared? outcome errors=error"),
             "proof": proof,

@@ -1,4 +1,4 @@
-"""What an upgrade did, as data."""
+"""The result of an upgrade, as data."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from surgeon.pipeline.reports.report import Report
 
 @dataclass(slots=True)
 class UpgradeReport(Report):
-    """What an upgrade did."""
+    """The result of an upgrade."""
 
     JSON = "opset ir_version outcome assumptions? newer edited functions check seconds refused declared"
 
@@ -22,7 +22,7 @@ class UpgradeReport(Report):
     functions: list[str] = field(default_factory=list)
     """Local functions whose own opset import was raised."""
     declared: str = ""
-    """What was wrong with the declared opset, as a clause; empty if nothing was."""
+    """The error in the declared opset, as a clause; empty if there was none."""
 
     @property
     def changed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Rules applied to a model, each site proved, and the result written."""
+"""Applies rules to a model, proves each site, and writes the result."""
 
 __all__ = [
     "driver_settings",

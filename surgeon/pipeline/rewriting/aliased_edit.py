@@ -1,4 +1,4 @@
-"""The edit that a rule name stands for (detector post-processing), as a transform before the rules."""
+"""The edit that a rule name represents (detector post-processing), as a transform before the rules."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from surgeon.rules.edit_aliases import EDIT_ALIASES
 
 @dataclass(frozen=True, slots=True)
 class AliasedEdits:
-    """Append post-processing to a detector, its head found by structure; nothing if it has some already."""
+    """Append post-processing to a detector, whose head is found by structure; nothing if the model already has it."""
 
     kind: str
     """Kind of post-processing, as in `surgeon append`."""
@@ -44,7 +44,7 @@ class _WithOptionsNamed:
     """Kind of post-processing."""
 
     def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
-        """Apply the edits, which examine the head once more."""
+        """Apply the edits, which examine the head again."""
         with _naming_options(self.kind):
             return self.group.apply(draft, checks)
 
@@ -53,7 +53,7 @@ def aliased_edits(name: str, target: str, report: RewriteReport) -> AliasedEdits
     """The edits of a name.  Raises UsageError if they are for another target."""
     tail = EDIT_ALIASES[name]
     if tail.target and tail.target != target:
-        raise UsageError(f"{name} is a plugin of TensorRT's, and the target is {target}: give --target {tail.target}.")
+        raise UsageError(f"{name} is a TensorRT plugin and needs --target {tail.target}, but the target is {target}.")
     return AliasedEdits(tail.kind, report)
 
 
@@ -64,4 +64,4 @@ def _naming_options(kind: str) -> Iterator[None]:
         yield
     except UsageError as error:
         how = command("append", "IN", "OUT", kind)
-        raise UsageError(f"{str(error).rstrip('.')}; these are options of: {how}") from None
+        raise UsageError(f"{str(error).rstrip('.')}. Use the options of: {how}") from None

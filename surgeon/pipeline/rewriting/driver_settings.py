@@ -42,9 +42,9 @@ class NodeFilter:
             return
         names = [node.label for node in match.nodes] or list(match.outputs)
         if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
-            raise ConditionFailed("it is left out by --only")
+            raise ConditionFailed("--only excludes this node")
         if any(fnmatchcase(name, item) for name in names for item in self.skip):
-            raise ConditionFailed("it is left out by --skip")
+            raise ConditionFailed("--skip excludes this node")
 
 
 @dataclass(frozen=True, slots=True)

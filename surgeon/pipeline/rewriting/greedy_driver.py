@@ -97,11 +97,11 @@ class GreedyDriver:
             if len(self.log) == before:
                 break
         else:
-            who, how = "Rules {}", "run them one at a time to see which"
+            who, how = "Rules {}", "run them one at a time to find the cause"
             last = dict.fromkeys(step.rule for step in self.log[-len(rules) :])
             if len(last) == 1:
-                who, how = "Rule {}", "give it a condition that spares what it writes itself"
-            raise RewriteError(f"{who.format(', '.join(last))} found no end in {ROUNDS} rounds; {how}.")
+                who, how = "Rule {}", "add a condition that rejects its own output"
+            raise RewriteError(f"{who.format(', '.join(last))} did not stop after {ROUNDS} rounds; {how}.")
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Matches in a scope at which a rule would fire; nothing is rewritten."""
@@ -126,8 +126,8 @@ class GreedyDriver:
                 self._growth += len(step.added) - len(step.removed)
                 if self._growth > self._allowed_growth:
                     raise RewriteError(
-                        f"Rule {rule.name} makes the model grow without end; give it a condition that spares what it "
-                        "writes itself."
+                        f"Rule {rule.name} makes the model larger without end. Add a condition that rejects its own "
+                        "output."
                     )
                 if self.progress is not None:
                     self.progress(rule.name, len(self.log))
@@ -182,12 +182,12 @@ class GreedyDriver:
         others = dict.fromkeys(name for name, _ in history[history.index(state) + 1 :] if name != rule.name)
         if not others:
             raise RewriteError(
-                f"Rule {rule.name} writes what it looks for, at {match.root.label!r}, and so never ends; "
-                "give it a condition that tells the two apart."
+                f"Rule {rule.name} matches its own output at node {match.root.label!r}, so it would never stop. "
+                "Add a condition that rejects its output."
             )
         order = [item.name for item in self.settings.rules]
         if order.index(rule.name) < max(map(order.index, others)):
-            raise Undone(f"{' and '.join(others)} would undo it, and did so here before")
+            raise Undone(f"{' and '.join(others)} undid this rewrite before and would undo it again")
 
     def _keep_state(self, rule: Rule, match: Match) -> None:
         """Record the nodes that a rule is about to replace."""
@@ -236,9 +236,9 @@ class GreedyDriver:
         return dict(sorted(found.items()))
 
     def misses(self, named: Collection[str]) -> list[Mismatch]:
-        """Refusals, and for each of the named rules why it found nothing or where it nearly matched after the run.
+        """Refusals, and for each of the named rules why it found nothing, or its near misses after the run.
 
-        Nodes that the run inserted are left out: the user does not know them.
+        Nodes that the run inserted are omitted, because the user does not know them.
         """
         misses = [miss for miss in self.refusals if not miss.of_written or miss.opset]
         fired = {step.rule for step in self.log}

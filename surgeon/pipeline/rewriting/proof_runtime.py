@@ -1,4 +1,4 @@
-"""The runtime of a target, in which proofs run replacements where it is here."""
+"""The runtime of a target, in which proofs run replacements if it is available."""
 
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.proof.check_options import CheckOptions
@@ -8,11 +8,11 @@ from surgeon.target_registry import RuntimeMissing, TargetRuntime, target_of
 def find_runtime(report: RewriteReport, options: CheckOptions) -> TargetRuntime | None:
     """The runtime of the report's target, which the report then names; None for ONNX Runtime on the CPU.
 
-    That is also what runs replacements if the runtime is not here, and the report then says why.
+    ONNX Runtime also runs replacements if the runtime is not available, and the report then gives the reason.
     """
     target = target_of(report.target)
     if target.proof_runtime is None:
-        report.not_on_target = f"no runtime of {target.title} is known"
+        report.not_on_target = f"surgeon does not know a runtime for {target.title}"
         return None
     try:
         found = target.proof_runtime(report.ep, options.custom_ops, options.run_time)

@@ -48,7 +48,7 @@ def rewrite(
     options: CheckOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, RewriteReport]:
-    """Replace what the rules recognise, prove each replacement, and write the model.
+    """Replace the nodes that rules recognise, prove each replacement, and write the model.
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
@@ -79,12 +79,12 @@ def rewrite(
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
     Returns:
-        The model in the kind it was given (a path: the path written), and a report.  A site that fails is rolled back
-        with what was built on it, and the rest is kept.
+        The model in the same type as `source` (a path: the output path), and a report.  A failed site is rolled back,
+        together with sites that depend on it.  The others are kept.
 
     Raises:
-        CheckFailed: a site was rolled back; it has the report and the model that is left.  With no model, and nothing
-            written, where the whole model is wrong and no site is to blame.
+        CheckFailed: a site was rolled back; the error has the report and the remaining model.  If the whole model is
+            wrong and no site is to blame, nothing is written and the error has no model.
         ExpectationUnmet: `expect` is not met; nothing is written.
         SurgeonError: bad input.
 
@@ -98,7 +98,7 @@ def rewrite(
     checks = Checks.named(check, CHECKS, require_proof and not dry_run, options, dry_run=dry_run)
     if check in ("sites", "none") and (checks.options.inputs or checks.options.layers):
         raise UsageError(
-            "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
+            "inputs and layers need the check of the whole model. Choose check='model' or check='both'."
         )
     require_output(is_in_memory(source), output, dry_run)
     rule_set = RuleSet(

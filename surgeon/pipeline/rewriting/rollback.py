@@ -21,7 +21,7 @@ from surgeon.proof.model.load_check import tolerated_lacks
 from surgeon.text import and_more
 
 WORDS = Words.of("rewritten")._replace(
-    differs="The rewritten model differs from the original and no site is to blame alone"
+    differs="The rewritten model differs from the original, and no single site is the cause"
 )
 
 
@@ -34,7 +34,7 @@ class RuleClaims:
     report: RewriteReport
     """Report of the rules, which is updated."""
     checks: Checks
-    """What to establish."""
+    """The checks."""
     confirm: Callable[[], None]
     """Raises if rules fired another number of times than expected."""
     relation: Relation = field(default_factory=EqualModels)
@@ -43,7 +43,7 @@ class RuleClaims:
     _undeclared: tuple[str, ...] = ()
 
     def report_run(self) -> None:
-        """Report what the run replaced and what it did not, and the size of its result."""
+        """Report the replacements and near misses of the run, and the size of its result."""
         run, report = self.run, self.report
         report.sites, report.nodes_after = run.sites, run.index.count_nodes()
         report.constants = report.constants[0], run.index.count_constants()
@@ -52,7 +52,7 @@ class RuleClaims:
         report.misses = list(remaining_near_misses(report.rolled_back, misses, run.replay.refused))
 
     def first(self, draft: ModelDraft) -> Claim:
-        """The claim of all sites, but for those that would change what other nodes compute."""
+        """The claim of all sites, except for those that would change other nodes."""
         self._roll_back_accidental_calls()
         return self._claim(draft)
 
@@ -96,7 +96,7 @@ class RuleClaims:
         return Failure("sites are not proved", sites=[*failed, *unproved]) if failed or unproved else None
 
     def _report_undeclared(self) -> None:
-        """Say once of which operators at proved, failed or unproved sites no traits are declared."""
+        """Report once the operators at proved, failed or unproved sites that have no declared traits."""
         from surgeon.runtime.sessions.unknown_ops import undeclared_hint
 
         steps = [step for site in self.run.sites for step in site.steps]
@@ -135,10 +135,10 @@ class RuleClaims:
         return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
 
     def _intended(self, failure: Failure) -> Relation:
-        """The relation of models that differ because of approximate rules only: unproved, but not wrong."""
+        """The relation of models that differ only because of approximate rules: unproved, but not wrong."""
         rules = self._approximate()
         names, plural = " and ".join(rules), "s" * (len(rules) == 1)
-        reason = f"{failure.description}, as {names} change{plural} numbers on purpose; without, all agrees."
+        reason = f"{failure.description}, because {names} change{plural} numbers on purpose; without, the models agree."
         assert failure.result is not None  # a comparison failed
         found = replace(failure.result, outcome=Outcome.UNPROVED, reason=reason)
         return lambda *_: found
@@ -152,9 +152,9 @@ class RuleClaims:
         culprits = find_culprits(exact if are_to_blame else self.run.sites, lambda sites: self._fails(sites, failure))
         first = "" if failure.result is None else failure.result.first_different
         together = f"with all {len(culprits):,} sites at fault " if len(culprits) > 1 else ""
-        where = f"; {together}the first tensor to leave tolerance is {first!r}" if first else ""
+        where = f"; {together}the first tensor outside the tolerance is {first!r}" if first else ""
         for site in culprits:
-            site.guilty, site.undone = True, f"the whole model is wrong with it: {failure.reason}{where}"
+            site.guilty, site.undone = True, f"it makes the whole model wrong: {failure.reason}{where}"
         return culprits
 
     def _fails(self, sites: Sequence[Site], failure: Failure) -> bool:
@@ -167,11 +167,11 @@ class RuleClaims:
             gc.collect()  # an index has reference cycles, and there are many trials
 
     def _roll_back(self, sites: Sequence[Site]) -> None:
-        """Run again without these sites and those that build on them."""
+        """Run again without these sites and those that depend on them."""
         gone = set(sites)
         self.run, lost = self.run.rerun_with([site for site in self.run.sites if site not in gone])
         for site in lost:
-            site.undone = "it builds on what was rolled back"
+            site.undone = "it depends on a rewrite that was rolled back"
         for site in (*lost, *self.run.sites):
             site.check = None  # it was a check of an earlier model
         self.report.rolled_back += [*sites, *lost]
@@ -188,7 +188,7 @@ class RuleClaims:
             keys = [function_key(function) for step in site.steps for function in step.fragment.functions]
             node = next((accidental[key] for key in keys if key in accidental), None)
             if node is not None:
-                site.undone = f"the local function would be the body of {node.label!r} too, which stays as it is"
+                site.undone = f"node {node.label!r} would also call the new local function"
                 gone.append(site)
         if gone:
             self._roll_back(gone)
@@ -199,12 +199,12 @@ class RuleClaims:
 
 
 def rollback_message(report: Report) -> str:
-    """One sentence on the sites that were rolled back, of which there are some."""
+    """A sentence on the sites that were rolled back; there is at least one."""
     sites = report.rolled_back
     total = len(sites) + len(report.sites)
     count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
-    rest = f"the other {len(report.sites):,} stand{'s' * (len(report.sites) == 1)}"
+    rest = f"the other {len(report.sites):,} {'is' if len(report.sites) == 1 else 'are'} kept"
     if not report.sites:
-        rest = "nothing is left of the rewrite"
+        rest = "no rewrite is left"
     first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"
     return f"{count} ({first}{and_more(len(sites) - 1)}); {rest}."

@@ -33,10 +33,10 @@ UpgradeChoice: TypeAlias = int | Literal["none", "auto"]
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Replace what rules recognise; the fields are those of `surgeon.rewrite`."""
+    """Replace the nodes that rules recognise; the fields are those of `surgeon.rewrite`."""
 
     rules: Rules = ()
-    """Rule objects, local functions, or names as at the command line; a tail such as "nms" is an edit, made first."""
+    """Rule objects, local functions, or names as at the command line; "nms", for example, is an edit before them."""
     inline: Sequence[str] = ()
     """Local functions whose calls are inlined first."""
     only: Sequence[str] = ()
@@ -46,9 +46,9 @@ class RuleSet:
     approximate: bool = False
     """Whether a group of rules includes those that change numbers beyond rounding."""
     upgrade: UpgradeChoice = "none"
-    """Opset to which the model is raised first; "auto" for the least one with which all waiting rules fire."""
+    """Opset to which the model is raised first; "auto" for the lowest one with which all waiting rules fire."""
     expect: Mapping[str, int] = field(default_factory=dict)
-    """How often rules must fire, by name."""
+    """Required number of sites of rules, by name."""
     target: str = "ort"
     """Name of the target."""
     ep: str | None = None
@@ -60,7 +60,7 @@ class RuleSet:
 
     @cached_property
     def resolved(self) -> tuple[Selection, list[str]]:
-        """The rules, and the names of edits among their names.  Raises RuleError for unknown and senseless ones."""
+        """The rules, and the names of edits among their names.  Raises RuleError for unknown and contradictory ones."""
         if not self.rules and self.inline:
             return {}, []
         return resolve_with_edits(self.rules, approximate=self.approximate)
@@ -69,11 +69,11 @@ class RuleSet:
         """Raise UsageError for invalid values, and RuleError for rules that cannot run."""
         resolve_provider(self.target, self.ep)
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
-            raise UsageError(f"upgrade={self.upgrade!r} is no opset; give a number, 'auto' or 'none'.")
+            raise UsageError(f"upgrade={self.upgrade!r} is not an opset. Give a number, 'auto' or 'none'.")
         require_expected_counts(self.expect)
         for names in (self.only, self.skip):
             if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-                raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
+                raise UsageError("only and skip must be shell patterns of node names, for example only='/encoder/*'.")
         _ = self.resolved
 
     def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:
@@ -113,14 +113,14 @@ class FirstRun:
 
 @dataclass(frozen=True, slots=True)
 class RuleTransform:
-    """The rules of a rule set, without what is done before them."""
+    """The rules of a rule set, without the steps before them."""
 
     rule_set: RuleSet
     """The rule set."""
     selection: Selection
     """Its rules, by the name that the user gave."""
     runs: dict[Model, FirstRun] = field(default_factory=dict, compare=False, repr=False)
-    """Runs so far, by their model: those to choose an upgrade are made before `apply`."""
+    """Runs so far, by their model: those that choose an upgrade happen before `apply`."""
 
     @property
     def report(self) -> RewriteReport:
@@ -217,14 +217,14 @@ def confirm_counts(report: RewriteReport, expect: Mapping[str, int], there: Any 
         if not report.knows(name):
             names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
             raise UsageError(
-                f"A number of sites is expected of {name!r}, which is not run; {did_you_mean(name, names)}"
+                f"A count is expected of rule {name!r}, which does not run; {did_you_mean(name, names)}"
             )
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
-            more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
+            more = f" (and {gone} {'was' if gone == 1 else 'were'} rolled back)" if gone else ""
             times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
             known = there(name) if found < wanted else None
-            because = f" ({known}: the exporter may write the op itself now)" if known else ""
-            wrong.append(f"{name} fires {found} {times}{more} where {wanted} {were} expected{because}")
+            because = f" ({known}: the exporter may already write the op)" if known else ""
+            wrong.append(f"{name} fires {found} {times}{more}, but {wanted} {were} expected{because}")
     if wrong:
         raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)

@@ -144,7 +144,7 @@ def _is_plain(match: Match) -> bool:
 def prove_sites(
     run: RuleRun, original: Callable[[], OutputModel], options: CheckOptions, runtime: TargetRuntime | None = None
 ) -> None:
-    """Prove each unproved site of a run by itself, and attach the proofs.
+    """Prove each unproved site of a run separately, and attach the proofs.
 
     A site gets no proof if the rollback of a failed site would invalidate it.  original: returns the model before the
     rules, by its full path if it is a file.  runtime: runs replacements for the target; None for ONNX Runtime.
@@ -214,7 +214,7 @@ def _doubt(check: SiteProver, sites: Sequence[Site], regions: Mapping[Site, Regi
             if site.proof is None or on.proof is None or on.proof.outcome is Outcome.FAILED:
                 site.proof = None
             else:
-                why = f"it rests on equal tensors at {on.root}, which are not proved to be"
+                why = f"it assumes equal tensors at {on.root}, which are not proved equal"
                 site.proof = replace(site.proof, outcome=Outcome.UNPROVED, reason=why, remembered=False)
         doubtful.update((place, site) for site in hit for place in _equal(site))
 
@@ -289,7 +289,7 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
 
 
 def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:
-    """Of the nodes that a site depends on, those that its new nodes and outputs still depend on."""
+    """The supporting nodes of a site that its new nodes and outputs still depend on."""
     found: list[Node] = []
     for node in sorted(kept, key=lambda item: -item.source_slot):
         if not read.isdisjoint(node.outputs):

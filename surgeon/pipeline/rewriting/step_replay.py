@@ -13,7 +13,7 @@ from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.splicer import RewriteStep
 
-NOT_AGAIN = "what another rule wrote here was rolled back"
+NOT_AGAIN = "a rewrite by another rule was rolled back here"
 OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
 
 
@@ -68,8 +68,8 @@ def remaining_near_misses(
 ) -> Iterator[Mismatch]:
     """The near misses of a repeated run, without those that concern rolled back sites.
 
-    A rule that could fire where the rolled back rule came first gets one near miss that says so; so does a rule that
-    its own rolled back rewrites block.  refused: as in `Replay`.
+    A rule that could fire at a site of an earlier rule that was rolled back gets one near miss that says so; so does a
+    rule that its own rolled back rewrites block.  refused: as in `Replay`.
     """
     steps = [step for site in gone for step in site.steps]
     rules = {(step.rule, step.root.label) for step in steps}
@@ -81,7 +81,7 @@ def remaining_near_misses(
             nodes = refused.get((miss.rule, miss.node), frozenset())
             takers = {rule for rule, labels in removed if labels & nodes} or {rule for rule, _ in removed}
             if takers != {miss.rule}:
-                why = f"{NOT_AGAIN}; name this rule first, or alone"
+                why = f"{NOT_AGAIN}; list this rule first, or run only this rule"
             elif miss.node not in inside:
                 why = OWN_NOT_AGAIN
             else:

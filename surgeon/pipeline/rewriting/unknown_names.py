@@ -10,7 +10,7 @@ from surgeon.text import did_you_mean
 
 
 def require_named(report: RewriteReport, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
-    """Raise UsageError for a pattern of node names without a match, and for a placeholder that becomes no plugin.
+    """Raise UsageError for a pattern of node names without a match, and for a placeholder that no plugin replaces.
 
     for_many: the rules run on other models too, so a pattern without a match is not an error.
     """
@@ -24,14 +24,14 @@ def require_named(report: RewriteReport, rules: Sequence[Rule], index: Index, *,
 
 
 def _no_plugin(rule: Rule, report: RewriteReport, index: Index) -> str:
-    """Why a placeholder becomes no plugin, in a sentence."""
+    """Why no plugin replaces a placeholder, in a sentence."""
     ops = dict.fromkeys(op for scope in index.scopes for op, nodes in scope.by_op.items() if nodes)
     if rule.placeholder not in ops:
         return f"The model has no node {rule.placeholder}; {did_you_mean(rule.placeholder, ops)}"
     miss = next(miss for miss in report.misses if miss.rule == rule.name)
-    return f"No node {rule.placeholder} becomes a plugin: {miss.reason.rstrip('.')}."
+    return f"No node {rule.placeholder} was replaced by a plugin: {miss.reason.rstrip('.')}."
 
 
 def unmatched(pattern: str, near: str) -> str:
     """A sentence on a pattern that matches no node.  near: a clause on the nearest names."""
-    return f"The pattern {pattern!r} of --only or --skip matches the name of no node; {near}"
+    return f"No node name matches {pattern!r} (--only, --skip); {near}"

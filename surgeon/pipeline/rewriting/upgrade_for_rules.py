@@ -1,4 +1,4 @@
-"""An upgrade before rules: it is made only if it holds and, unless an opset was asked for, if a rule gains by it."""
+"""An upgrade before rules: it stays if its claim holds and, without a requested opset, if a rule fires more often."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ class UpgradeForRules:
     """Raise the opset before rules run; if that fails, to an older one, or not at all."""
 
     opset: Any
-    """An opset, or "auto" for the least one with which all rules fire that wait for one."""
+    """An opset, or "auto" for the lowest one with which all waiting rules fire."""
     report: RewriteReport
     """Report of the rules."""
     run_over: Callable[[Model, Checks], Any]
@@ -37,25 +37,25 @@ class UpgradeForRules:
 
 @dataclass(slots=True)
 class _OpsetChoice:
-    """The opsets that are left to try."""
+    """The remaining opsets to try."""
 
     asked: UpgradeForRules
     """The request."""
     checks: Checks
-    """What to establish."""
+    """The checks."""
     plain: RuleRun | None
-    """The rules over the model as it is; None if the opset was asked for."""
+    """The rules over the original model; None for a requested opset."""
     opsets: list[int]
     """Opsets to try, in order."""
     opset: int = 0
     """The opset that is tried."""
     why: str = "no rule would fire more often with a newer opset"
-    """Why the last opset was not taken, as a clause."""
+    """Why the last opset was rejected, as a clause."""
     first: str = ""
-    """Why the first was not taken."""
+    """Why the first opset was rejected."""
 
     def next(self, draft: ModelDraft) -> Claim:
-        """The claim of the next opset that the nodes allow; that nothing changes if there is none."""
+        """The claim of the next opset that the nodes allow; without one, the claim that nothing changes."""
         report = self.asked.report
         report.steps[:] = [step for step in report.steps if step is not report.upgrade]
         while self.opsets:

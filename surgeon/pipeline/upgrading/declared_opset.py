@@ -1,4 +1,4 @@
-"""Finds the opset of a model's nodes if the model declares another one, as some exporters do."""
+"""Finds the opset of a model's nodes if the model declares another one; some exporters do."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,8 +25,8 @@ def local_functions(index: Index) -> set[tuple[str, str]]:
 def fitting_opset(index: Index, newest: int) -> tuple[int, str]:
     """The oldest opset that fits all nodes, and why it is not the declared one; (0, "") if the declared one fits.
 
-    newest: the requested opset; newer ones are not tried.  Raises GraphError if the declared opset lacks an op and none
-    up to the newest fits all nodes, or if a node that fits both opsets has another meaning in each.
+    newest: the requested opset; newer ones are not tried.  Raises GraphError if the declared opset lacks an op and no
+    opset up to the newest fits all nodes, or if a node that fits both opsets has another meaning in each.
     """
     old, local = index.main.opset or 0, local_functions(index)
     nodes = [
@@ -38,20 +38,20 @@ def fitting_opset(index: Index, newest: int) -> tuple[int, str]:
     misfits = [node for node in nodes if not _fits(node, old)]
     if not misfits:
         return 0, ""
-    why = f"the model declares opset {old}, of which {_listed(misfits)} {'is' if len(misfits) == 1 else 'are'} not"
+    why = f"the model declares opset {old}, which {_listed(misfits)} {'does' if len(misfits) == 1 else 'do'} not fit"
     found = next((opset for opset in range(old + 1, newest + 1) if all(_fits(node, opset) for node in nodes)), 0)
     if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in misfits):
         return 0, ""  # they are invalid at any opset; the upgrade judges each node by itself
     if not found:
         left = [node for node in nodes if not _fits(node, newest)]
-        raise GraphError(f"{why[0].upper()}{why[1:]}, and no opset up to {newest} fits all nodes: {_listed(left)}.")
+        raise GraphError(f"{why[0].upper()}{why[1:]}. No opset up to {newest} fits all nodes: {_listed(left)}.")
     for node in nodes:
         if node not in misfits:
             step = migrate_node(node, old, found, shapes_of(index))
             if isinstance(step, Unavailable) or not step.empty:
                 raise GraphError(
-                    f"{why[0].upper()}{why[1:]}; opset {found} fits all nodes, but {node.op} at {node.label!r} means "
-                    f"something else there than at {old}, so nothing tells which of them the exporter meant."
+                    f"{why[0].upper()}{why[1:]}. Opset {found} fits all nodes, but {node.op} at {node.label!r} means "
+                    f"something else there than at opset {old}, so it is not clear which one the exporter meant."
                 )
     return found, why
 

@@ -51,7 +51,7 @@ def upgrade(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> UpgradeReport:
-    """Write the model with ai.onnx at `opset`, every node meaning what it meant.
+    """Write the model with ai.onnx at `opset`, without changing the meaning of any node.
 
     Args:
         source: the model's path.
@@ -64,11 +64,11 @@ def upgrade(
         options: seeds, sizes, tolerances and limits of the check.
 
     Returns:
-        What was changed, and the result of the check.
+        The changes, and the result of the check.
 
     Raises:
-        UsageError: an opset that is older than the model's, or unknown.
-        GraphError: nodes would change their meaning, or ONNX Runtime would have no kernel for them; it names them.
+        UsageError: the opset is lower than the model's, or unknown.
+        GraphError: nodes would change their meaning, or ONNX Runtime would have no kernel for them.
         CheckFailed: the check fails; nothing is written.
 
     Examples:
@@ -87,9 +87,9 @@ def upgrade(
 def require_opset(opset: int) -> None:
     """Raise UsageError for an unknown opset."""
     if not isinstance(opset, int):
-        raise UsageError(f"opset={opset!r} is not a number.")
+        raise UsageError(f"opset={opset!r} is not an integer.")
     if not 1 <= opset <= newest_opset():
-        raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
+        raise UsageError(f"Opset {opset} does not exist. The installed onnx supports opsets up to {newest_opset()}.")
 
 
 def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeReport:
@@ -98,9 +98,9 @@ def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeRe
     index.check()
     old = index.main.opset
     if old is None:
-        raise UsageError(f"{source} imports no ai.onnx, so there is no opset to raise.")
+        raise UsageError(f"{source} does not import ai.onnx, so it has no opset to raise.")
     if opset < old:
-        raise UsageError(f"{source} has opset {old}; an upgrade to {opset} would lower it, which is not supported.")
+        raise UsageError(f"{source} has opset {old}. surgeon does not lower opsets, so {opset} is not possible.")
     ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
     done = UpgradeReport(source, "", (old, opset), (index.ir_version, ir_version))
     if opset > old:
@@ -122,7 +122,7 @@ def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeRe
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such."""
+    """Raise ai.onnx to an opset without changing the meaning of any node."""
 
     opset: int
     """The opset."""
@@ -139,7 +139,7 @@ class Upgrade:
 
 
 class _UpgradePlan:
-    """What the upgrade changes at each node, and the nodes that block it."""
+    """The changes of an upgrade at each node, and the nodes that block it."""
 
     def __init__(self, index: Index, opset: int, done: UpgradeReport | None = None) -> None:
         self.index, self.opset = index, opset
@@ -156,7 +156,7 @@ class _UpgradePlan:
         return bool(self.blocked or self.lacking)
 
     def _judge(self) -> None:
-        """Judge every node."""
+        """Examine every node."""
         local = local_functions(self.index)
         for scope in self.index.scopes:
             if scope.function is None:
@@ -209,7 +209,7 @@ class _UpgradePlan:
         for node in differ:
             found = migrate_node(node, old, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Unavailable(f"{found.sentence}, which cannot be done inside of a function,")
+                found = Unavailable(f"{found.sentence}, which is not possible in a function")
             if isinstance(found, Unavailable):
                 self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
         if differ:
@@ -228,25 +228,25 @@ class _UpgradePlan:
             node = Node(proto.op_type, *names, scope, 0, proto.SerializeToString())
             found = migrate_node(node, scope.opset or 0, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Unavailable(f"{found.sentence}, which cannot be done there,")
+                found = Unavailable(f"{found.sentence}, which is not possible there")
             if isinstance(found, Unavailable):
                 label = f"{node_label(proto)} in the training info"
                 self.blocked.setdefault((node.op, found.reason), []).append(label)
 
     def refusal(self, earlier: int | None) -> str:
-        """What blocks the opset, in one sentence.  earlier: newest opset that nothing blocks."""
+        """The message about the blocking nodes.  earlier: newest opset that nothing blocks."""
         reasons = []
         if self.blocked:
-            parts = [f"{op} at {join_first(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
+            parts = [f"{op} at {join_first(at, NAMED)} ({why})" for (op, why), at in self.blocked.items()]
             count = sum(map(len, self.blocked.values()))
-            nodes = "one node does" if count == 1 else f"{count} nodes do"
-            reasons.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
+            nodes = "one node" if count == 1 else f"{count} nodes"
+            reasons.append(f"Opset {self.opset} would change the meaning of {nodes}: {'; '.join(parts)}")
         reasons += [f"{why}: {op} at {join_first(at, NAMED)}" for (op, why), at in self.lacking.items()]
-        there = f"use --opset {earlier}, the newest that keeps all" if earlier else "no newer opset keeps all"
-        return f"{'; '.join(reasons)}; {there}."
+        kept = f"use --opset {earlier}, the newest that keeps" if earlier else "no newer opset keeps"
+        return f"{'; '.join(reasons)}; {kept} all results."
 
     def write(self, skeleton: onnx.ModelProto) -> None:
-        """Apply the edits to the model that was judged."""
+        """Apply the edits to the examined model."""
         names = _Names(self.index)
         tensors: dict[tuple[str, str, tuple[int, ...], bytes], onnx.TensorProto] = {}
 

@@ -1,3 +1,3 @@
-"""Sizes as expressions: sums and products of dims, quotients, and how many bits a number needs."""
+"""Sizes as expressions: sums, products and quotients of dims, and the number of bits of an integer."""
 
 __all__ = ["integer_width", "polynomials", "ratios", "size_expressions"]

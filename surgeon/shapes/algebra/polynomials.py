@@ -1,8 +1,7 @@
 """Polynomials with integer coefficients over symbols and calls: the normal form of a size, and its arithmetic.
 
-A `Size` is an int, or an `Expr`: a polynomial over atoms.  An atom is a symbol (the size of a dynamic dim, known
-when the model runs) or a function `floor(a/b)`, `min(...)` or `max(...)`.  Simplification assumes that no divisor is
-0.
+A `Size` is an int, or an `Expr`: a polynomial over atoms.  An atom is a symbol (the size of a dynamic dim, known when
+the model runs) or a function `floor(a/b)`, `min(...)` or `max(...)`.  Simplification assumes that no divisor is 0.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ MAX_TERMS, MAX_DEGREE, MAX_NUMBER, MAX_CALLS = 128, 32, 2**64, 40
 
 
 class SizeError(SurgeonError):
-    """A size cannot be computed: a symbol has no value, a divisor is 0, or the expression grows past all use."""
+    """A size cannot be computed: a symbol has no value, a divisor is 0, or the expression is too large."""
 
 
 class SizeFunction(NamedTuple):
@@ -36,10 +35,10 @@ class SizeFunction(NamedTuple):
 
 
 class Expr:
-    """A symbolic size, made by arithmetic on `symbol`.  Immutable, hashable, equal when the same.
+    """A symbolic size, from arithmetic on `symbol`.  Immutable and hashable; equal expressions compare equal.
 
-    terms: ((atom, power), ...) and its coefficient, for each term, highest degree first, the constant last.
-    calls: the number of function atoms in it, at any depth.  Raises SizeError for too many to compute with.
+    terms: ((atom, power), ...) and its coefficient, for each term, highest degree first, the constant last.  calls: the
+    number of function atoms in it, at any depth.  Raises SizeError if there are too many.
     """
 
     __slots__ = ("_hash", "_text", "calls", "terms")
@@ -52,7 +51,7 @@ class Expr:
         inner = [item for atom in atoms for item in atom.args if isinstance(item, Expr)]
         self.calls: int = len(atoms) + sum([item.calls for item in inner])
         if self.calls > MAX_CALLS:
-            raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
+            raise SizeError("A size expression is too large. The shapes of this model are not plausible.")
 
     def __hash__(self) -> int:
         return self._hash
@@ -63,7 +62,7 @@ class Expr:
     def __lt__(self, other: object) -> bool:
         """Raises ConditionFailed: symbolic sizes have no order."""
         raise ConditionFailed(
-            f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}"
+            f"the size {self} is not fixed, so it cannot be compared with {other}"
         )
 
     __le__ = __gt__ = __ge__ = __lt__
@@ -130,7 +129,7 @@ Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
 def symbol(name: str) -> Expr:
-    """The size called `name`."""
+    """The size named `name`."""
     return Expr(((((name, 1),), 1),))
 
 
@@ -143,7 +142,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def exact_quotient(size: Size, divisor: Size) -> Size | None:
-    """size / divisor where the division leaves nothing as polynomials, else None.
+    """size / divisor if the division of polynomials has no remainder, else None.
 
     Long division of polynomials in several unknowns (Cox, Little, O'Shea, Ideals, Varieties, and Algorithms, §2.3).
     """
@@ -167,9 +166,9 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
 
 
 def floor_div(size: Size, divisor: Size) -> Size:
-    """The integer below size / divisor, exact where the division leaves nothing.  Raises SizeError for divisor 0."""
+    """The floor of size / divisor, exact if the division has no remainder.  Raises SizeError for divisor 0."""
     if divisor == 0:
-        raise SizeError("A size is divided by 0; give the dimensions other sizes.")
+        raise SizeError("A size is divided by 0. Choose other sizes for the dims.")
     if isinstance(size, int) and isinstance(divisor, int):
         return size // divisor
     exact = exact_quotient(size, divisor)
@@ -182,7 +181,7 @@ def floor_div(size: Size, divisor: Size) -> Size:
 
 
 def as_function(size: Size) -> SizeFunction | None:
-    """The call that a size is, or None."""
+    """The function call that a size consists of, or None."""
     if isinstance(size, Expr) and len(size.terms) == 1:
         (monomial, coefficient), *_ = size.terms
         (atom, power), *more = monomial
@@ -192,7 +191,9 @@ def as_function(size: Size) -> SizeFunction | None:
 
 
 def _floor_by_number(size: Size, divisor: int) -> Size:
-    """floor(size / divisor): whole multiples go out, floor((floor(a/b) + k)/c) is floor((a + k·b)/(b·c))."""
+    """floor(size / divisor): multiples of the divisor are factored out, floor((floor(a/b) + k)/c) is floor((a +
+    k·b)/(b·c)).
+    """
     if divisor < 0:
         size, divisor = -size, -divisor
     whole = {monomial: coefficient // divisor for monomial, coefficient in terms_of(size).items()}
@@ -209,7 +210,7 @@ def _floor_by_number(size: Size, divisor: int) -> Size:
 
 
 def _cancelled(size: Size, divisor: Size) -> tuple[Size, Size]:
-    """Both without the factors that all terms of both have."""
+    """Both sizes without the common factors of all terms."""
     terms = [*terms_of(size).items(), *terms_of(divisor).items()]
     number = gcd(*(coefficient for _, coefficient in terms))
     shared = dict(terms[0][0])
@@ -226,10 +227,10 @@ def terms_of(size: Size) -> dict[Monomial, int]:
 
 
 def _made(terms: Mapping[Monomial, int]) -> Size:
-    """The size of a sum of terms, as an int if it is constant.  Raises SizeError where it is too long."""
+    """The size of a sum of terms, as an int if it is constant.  Raises SizeError if it is too long."""
     kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
     if len(kept) > MAX_TERMS or any(abs(coefficient) > MAX_NUMBER for _, coefficient in kept):
-        raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
+        raise SizeError("A size expression is too large. The shapes of this model are not plausible.")
     if not kept or (len(kept) == 1 and not kept[0][0]):
         return kept[0][1] if kept else 0
     if len(kept) > 1:
@@ -275,12 +276,12 @@ def _times(monomial: Monomial, other: Monomial) -> Monomial:
     for atom, power in other:
         powers[atom] = powers.get(atom, 0) + power
     if sum(powers.values()) > MAX_DEGREE:
-        raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
+        raise SizeError("A size expression is too large. The shapes of this model are not plausible.")
     return _sorted(powers)
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """monomial / divisor, or None where it does not divide."""
+    """monomial / divisor, or None if it does not divide."""
     powers = dict(monomial)
     for atom, power in divisor:
         if powers.get(atom, 0) < power:

@@ -21,9 +21,9 @@ KINDS: dict[int, Any] = {
     TensorProto.FLOAT16: np.float16,
     TensorProto.BFLOAT16: ml_dtypes.bfloat16,
 }
-WIDE = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE})  # those in which every size is itself
+WIDE = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE})  # dtypes that represent every size exactly
 LARGEST = 1 << 53
-MAX_FACTOR, MAX_DIVISOR = 1 << 8, 1 << 8  # with a size below 2^16, what these make of it is exact in float32
+MAX_FACTOR, MAX_DIVISOR = 1 << 8, 1 << 8  # with a size below 2^16, results of these are exact in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ Number: TypeAlias = Size | Ratio
 
 
 def ratio(over: Size, under: Size, *, is_rounded: bool = False) -> Number:
-    """over / under; a plain size where that is whole.  Raises SizeError for a divisor of 0."""
+    """over / under; a plain size if that is an integer.  Raises SizeError for a divisor of 0."""
     if under == 0:
-        raise SizeError("A size is divided by 0; give the dimensions other sizes.")
+        raise SizeError("A size is divided by 0. Choose other sizes for the dims.")
     exact = exact_quotient(over, under)
     return Ratio(over, under, is_rounded) if exact is None else exact
 
@@ -84,7 +84,7 @@ def computed(function: np.ufunc, dtype: int | None, *numbers: Number) -> Number 
 
 
 def rounded(number: Number, dtype: int) -> Number | None:
-    """What a number is in a dtype of floats."""
+    """A number, rounded to a float dtype."""
     if is_fixed(number):
         with np.errstate(all="ignore"):
             return of_float(float(KINDS[dtype](_as_float(number))))
@@ -92,12 +92,12 @@ def rounded(number: Number, dtype: int) -> Number | None:
 
 
 def is_fixed(number: Number) -> bool:
-    """Whether no size is free in it."""
+    """Whether it contains no symbols."""
     return all(isinstance(part, int) for part in _parts(number))
 
 
 def _as_float(number: Number) -> float:
-    """A fixed number as Python's float; what is too large for one is infinite."""
+    """A fixed number as Python's float; infinite if it is too large."""
     over, under = (part if isinstance(part, int) else 0 for part in _parts(number))
     try:
         return over / under
@@ -106,7 +106,7 @@ def _as_float(number: Number) -> float:
 
 
 def _product(a: Number, b: Number) -> Number | None:
-    """The product of two numbers of which one is of few digits."""
+    """The product of two numbers, if one of them has few digits."""
     for factor, other in ((a, b), (b, a)):
         over, under = _parts(factor)
         if isinstance(over, int) and isinstance(under, int) and _is_short(over) and under <= MAX_DIVISOR:
@@ -116,47 +116,47 @@ def _product(a: Number, b: Number) -> Number | None:
 
 
 def _quotient(a: Number, b: Number) -> Number | None:
-    """The quotient of two numbers of few digits behind the point."""
+    """The quotient of two numbers with few fractional digits."""
     (over, under), (other, beside) = _parts(a), _parts(b)
     return ratio(over * beside, under * other, is_rounded=True) if _are_near_whole(under, beside) else None
 
 
 def _are_near_whole(*under: Size) -> bool:
-    """Whether numbers with these divisors have few digits behind the point."""
+    """Whether numbers with these divisors have few fractional digits."""
     return all(isinstance(part, int) and part <= MAX_DIVISOR for part in under)
 
 
 def _sum(a: Number, b: Number) -> Number | None:
-    """The sum of two numbers of few digits behind the point."""
+    """The sum of two numbers with few fractional digits."""
     (over, under), (other, beside) = _parts(a), _parts(b)
     return ratio(over * beside + other * under, under * beside) if _are_near_whole(under, beside) else None
 
 
 def _is_short(number: int) -> bool:
-    """Whether a factor adds few digits to what it is multiplied with: powers of two add none."""
+    """Whether a factor adds few digits to a product: powers of two add none."""
     return number == 0 or abs(number) // (number & -number) < MAX_FACTOR
 
 
 def scaled(size: Size, scale: float) -> Size | None:
-    """floor(size · scale) in single precision, as ONNX Runtime computes what a Resize makes."""
+    """floor(size · scale) in single precision, as ONNX Runtime computes the size of a Resize."""
     over, under = float(np.float32(scale)).as_integer_ratio()
     found = computed(np.multiply, TensorProto.FLOAT, size, ratio(over, under))
     return None if found is None else floor(found)
 
 
 def floor(number: Number) -> Size:
-    """The largest integer not above: of a quotient of integers below 2^24 that its float does not pass."""
+    """The floor: of a quotient of integers below 2^24, whose float does not pass the next integer."""
     return floor_div(*_parts(number))
 
 
 def ceil(number: Number) -> Size:
-    """The smallest integer not below."""
+    """The ceiling."""
     over, under = _parts(number)
     return -floor_div(-over, under)
 
 
 def truncated(number: Number) -> Size | None:
-    """The integer that a cast makes, which rounds towards 0; None where the sign is unknown."""
+    """The integer after a cast, which rounds towards 0; None if the sign is unknown."""
     if not isinstance(number, Ratio):
         return number
     over, under = number.over, number.under

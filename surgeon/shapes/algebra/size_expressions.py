@@ -1,7 +1,7 @@
-"""Sizes by name: what a dimension is as an expression of the sizes that are free.
+"""Sizes by name: dims as expressions of the dynamic dims.
 
-A `Size` is an int or an `Expr` (see `polynomials`): equal expressions compare equal, and print the same.
-Symbols are sizes of dimensions: bounds take them to be at least 0.
+A `Size` is an int or an `Expr` (see `polynomials`): equal expressions compare equal, and print the same.  Symbols are
+sizes of dims: bounds assume that they are at least 0.
 """
 
 import ast
@@ -25,7 +25,7 @@ from surgeon.shapes.algebra.polynomials import (
     symbol,
 )
 
-MAX_CASES = 6  # calls in a size of which a bound is looked for case by case
+MAX_CASES = 6  # maximum number of calls for a bound by cases
 
 __all__ = [
     "Expr",
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def symbols(size: Size) -> frozenset[str]:
-    """The names of all symbols in a size, those inside of calls included."""
+    """The names of all symbols in a size, including those in calls."""
     return frozenset() if isinstance(size, int) else _symbols(size)
 
 
@@ -63,13 +63,13 @@ def _symbols(size: Expr) -> frozenset[str]:
 
 
 def has_calls(size: Size, *kinds: str) -> bool:
-    """Whether a call of one of these kinds stands anywhere in a size."""
+    """Whether a size contains a call of one of these kinds."""
     calls = [] if isinstance(size, int) else [atom for atom in _atoms(size) if isinstance(atom, SizeFunction)]
     return any(call.kind in kinds or any(has_calls(item, *kinds) for item in call.args) for call in calls)
 
 
 def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
-    """The value of a size where every symbol has one.
+    """The value of a size if every symbol has one.
 
     Raises SizeError for a symbol without a value and for a division by 0.
     """
@@ -84,7 +84,7 @@ def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
 
 
 def substitute(size: Size, sizes: "Mapping[str, Size]") -> Size:
-    """A size with some symbols replaced by other sizes.  Raises SizeError where the result grows too long."""
+    """A size with some symbols replaced by other sizes.  Raises SizeError if the result is too long."""
     if isinstance(size, int):
         return size
     total: Size = 0
@@ -102,7 +102,7 @@ def substitute(size: Size, sizes: "Mapping[str, Size]") -> Size:
 
 
 def lower_bound(size: Size) -> int | None:
-    """A number that a size is never below, whatever its symbols are; None where none is found."""
+    """A lower bound of a size, for any values of its symbols; None if none is found."""
     if isinstance(size, int):
         return size
     total = 0
@@ -118,7 +118,8 @@ def lower_bound(size: Size) -> int | None:
 
 
 def _lower_bound_by_cases(size: Expr) -> int | None:
-    """max(a, b) + c is at least a + c and at least b + c; min(a, b) + c is one of the two; and so for differences."""
+    """max(a, b) + c is at least a + c and at least b + c; min(a, b) + c is one of the two; similarly for differences.
+    """
     if not 0 < size.calls <= MAX_CASES:
         return None
     for monomial, coefficient in size.terms:
@@ -134,25 +135,25 @@ def _lower_bound_by_cases(size: Expr) -> int | None:
 
 
 def at_least(size: Size, other: Size) -> bool:
-    """Whether `size` is surely not below `other`."""
+    """Whether `size` is provably at least `other`."""
     least = lower_bound(size - other)
     return least is not None and least >= 0
 
 
 def size_max(*sizes: Size) -> Size:
-    """The largest of some sizes; a call where the symbols decide."""
+    """The largest of some sizes; a call if it depends on the symbols."""
     return _extreme("max", sizes, at_least)
 
 
 def size_min(*sizes: Size) -> Size:
-    """The smallest of some sizes; a call where the symbols decide."""
+    """The smallest of some sizes; a call if it depends on the symbols."""
     return _extreme("min", sizes, lambda size, other: at_least(other, size))
 
 
 def parse_size(text: str) -> Size:
-    """The size that a dim_param means.
+    """The size that a dim_param represents.
 
-    Understood: integers, names, `+ - * / // % **`, brackets, `floor`, `min` and `max` (in either case).  Any other text
+    Syntax: integers, names, `+ - * / // % **`, parentheses, `floor`, `min` and `max` (in either case).  Any other text
     is the name of one symbol.  A dash without spaces is part of a name, as in `seq-len`.
     """
     text = text.strip()
@@ -174,7 +175,8 @@ def parse_size(text: str) -> Size:
 
 
 def _with_min(size: Size) -> Size:
-    """n - max(a, b) as min(n - a, n - b): what a slice leaves, as `slice_size` has it; torch states the former."""
+    """n - max(a, b) as min(n - a, n - b): the rest after a slice, in the form of `slice_size`; torch writes the former.
+    """
     for monomial, coefficient in size.terms if isinstance(size, Expr) else ():
         call = as_function(Expr(((monomial, 1),))) if monomial and coefficient == -1 else None
         if call is not None and call.kind == "max":
@@ -227,12 +229,12 @@ def _atoms(size: Expr) -> Iterator[Atom]:
 def _value(atom: Atom, sizes: Mapping[str, int]) -> int:
     if isinstance(atom, str):
         if atom not in sizes:
-            raise SizeError(f"The size {atom!r} has no value; give it one.")
+            raise SizeError(f"The size {atom!r} has no value. Give one.")
         return sizes[atom]
     values = [evaluate(item, sizes) for item in atom.args]
     if atom.kind == "floor":
         if not values[1]:
-            raise SizeError(f"The size {atom} is divided by 0; give the dimensions other sizes.")
+            raise SizeError(f"The size {atom} is divided by 0. Choose other sizes for the dims.")
         return values[0] // values[1]
     return max(values) if atom.kind == "max" else min(values)
 
@@ -257,7 +259,7 @@ def _lower_bound_of_call(call: SizeFunction) -> int | None:
 
 
 def _extreme(kind: str, sizes: Iterable[Size], beats: Callable[[Size, Size], bool]) -> Size:
-    """The size that beats all others, or a call of those that no other beats."""
+    """The size that exceeds all others, or a call of those that no other exceeds."""
     flat: list[Size] = []
     for size in sizes:
         call = as_function(size)

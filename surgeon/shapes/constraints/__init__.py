@@ -1,3 +1,3 @@
-"""What sizes must fulfil together: equations of a graph, and sizes that solve them."""
+"""Constraints on sizes: equations of a graph, and sizes that satisfy them."""
 
 __all__ = ["constraint_solver", "input_dims"]

@@ -35,7 +35,7 @@ class SizeSolver:
             try:
                 self._settle(constraint)
             except SizeError:
-                continue  # too long to compute with: the sizes are tried as they are
+                continue  # too long to compute with: the initial sizes are tried
 
     def sizes(self, given: _Sizes, chosen: _Sizes) -> dict[str, int]:
         """Sizes of symbols that meet the constraints.  given: initial sizes.  chosen: sizes that must not change.
@@ -66,7 +66,7 @@ class SizeSolver:
         return None
 
     def _settle(self, constraint: SizeConstraint) -> None:
-        """Let one size follow from others, so that a constraint is met, if possible."""
+        """Eliminate one size, so that a constraint is satisfied, if possible."""
         if constraint.at_least and isinstance(constraint.one, int):
             self._limits.append((constraint.other, constraint.one))
             return
@@ -90,15 +90,15 @@ class SizeSolver:
             self._let(*found)
 
     def _let(self, name: str, value: Size) -> None:
-        """Let a size follow from others."""
+        """Express a size by others."""
         self.solved = {known: substitute(size, {name: value}) for known, size in self.solved.items()}
         self.solved[name] = value
 
 
 def _solution(excess: Expr, at_least: bool) -> tuple[str, Size] | None:
-    """The symbol that can be had from `excess` being 0, and what it is then; None where none can.
+    """The symbol that `excess` = 0 can be solved for, and its value; None if there is none.
 
-    Rather one that is never below zero, and where the excess need only not be negative, one that makes up for it.
+    Prefer a value that is never negative, and for an inequality a symbol with coefficient 1.
     """
     values = {name: value for name in sorted(symbols(excess)) if (value := _solved(excess, name)) is not None}
 

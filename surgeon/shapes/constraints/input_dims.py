@@ -66,7 +66,7 @@ class DynamicDim:
     """The name of the input."""
 
     def kind(self) -> str:
-        """What the dim counts: by its name, else by its axis, and for audio by the name of the input."""
+        """The quantity that the dim counts: by its name, else by its axis, and for audio by the name of the input."""
         if (kind := dim_kind(self.key)) != "other":
             return kind
         if self.axis == 0:
@@ -79,7 +79,7 @@ class DynamicDim:
 
 
 def dim_kind(key: str) -> str:
-    """What a dim of this name counts; "other" if unknown."""
+    """The quantity that a dim of this name counts; "other" if unknown."""
     known = (kind for kind, expression in _KINDS if expression.search(key))
     return next(known, "other") if "[" not in key else "other"
 
@@ -101,7 +101,7 @@ def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def required_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return the inputs of a graph that a caller has to give, by name: those without a dense or sparse initializer."""
+    """Return the required inputs of a graph, by name: those without a dense or sparse initializer."""
     given = {tensor.name for tensor in graph.initializer}
     given.update(sparse.values.name for sparse in graph.sparse_initializer)
     return {value.name: value for value in graph.input if value.name not in given}
@@ -127,8 +127,8 @@ def check_dim_names(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -
         if name not in known:
             near = close_matches(name, known)
             listed = ", ".join(f"'{key}'" for key in free) or "none"
-            how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose among {listed}."
-            raise UsageError(f"No input has a free dimension '{name}': {how}")
+            how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {listed}."
+            raise UsageError(f"No input has a dynamic dim '{name}'; {how}")
         require_size(name, chosen[name], free)
 
 
@@ -136,21 +136,21 @@ def require_size(name: str, size: int, free: Mapping[str, DynamicDim]) -> None:
     """Raise UsageError for 0 samples, tokens or pixels: a model computes nothing from them.  A cache may be empty."""
     kind = free[name].kind() if name in free else dim_kind(name)
     if size == 0 and kind not in _MAY_BE_EMPTY:
-        raise UsageError(f"The dimension '{name}' is given the size 0, and nothing is computed then: give at least 1.")
+        raise UsageError(f"The dim '{name}' has the size 0, so the model computes nothing. Give at least 1.")
 
 
 def known_dims(free: Mapping[str, DynamicDim]) -> set[str]:
-    """The names that sizes may be given for: keys of dynamic dims, and names in their expressions."""
+    """The valid names of sizes: keys of dynamic dims, and names in their expressions."""
     return {*free, *(name for key in free for name in symbols(parse_size(key)))}
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:
     """Raise UsageError for anything but integers of at least 0; an empty cache has size 0."""
     if not isinstance(chosen, Mapping) or not all(isinstance(size, Integral) for size in chosen.values()):
-        raise UsageError(f"dims={chosen!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
+        raise UsageError(f"dims={chosen!r} must map names to integers, for example {{'batch': 2}}.")
     for name, size in chosen.items():
         if size < 0:
-            raise UsageError(f"The dimension '{name}' is given the size {size}: give a whole number of at least 0.")
+            raise UsageError(f"The dim '{name}' has the size {size}. Give an integer of at least 0.")
 
 
 def require_dims(graph: onnx.GraphProto, chosen: Mapping[str, int]) -> None:
@@ -177,9 +177,9 @@ def long_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list
 
 
 def fallback_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return further sets, for a model that refuses all of `size_sets`.
+    """Return further sets, for a model that rejects all of `size_sets`.
 
-    Kinds that a network cannot take as small as others (pictures, sound) keep their size at first, then follow too.
+    Kinds that a network does not accept as small as others (images, audio) keep their size at first, then shrink too.
     """
     sets = []
     for size in FALLBACK_SIZES:
@@ -228,7 +228,7 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def known_size(size: int | str | None, sizes: Mapping[str, int]) -> int | None:
-    """The value of a number or an expression of dynamic dims; None without the size of each."""
+    """The value of a number or an expression of dynamic dims; None if one of them has no size."""
     if not isinstance(size, str) or size in sizes:
         return sizes[size] if isinstance(size, str) else size
     try:
@@ -238,9 +238,9 @@ def known_size(size: int | str | None, sizes: Mapping[str, int]) -> int | None:
 
 
 def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of a key that is an expression, as `size_expressions.parse` reads them; None for a name.
+    """Return the value of a key that is an expression, as `size_expressions.parse_size` reads it; None for a name.
 
-    A name in it without a size has the usual one of its kind.
+    A name in it without a size has the usual size of its kind.
     """
     size = parse_size(key)
     if size == symbol(key.strip()):

@@ -1,9 +1,12 @@
-"""What each op does with shapes, values and sizes, and at each opset.
+"""Rules of each op for shapes, values and sizes, and for newer opsets.
 
-`rule_table` has the shape rules, `values` the rules for integers that a model computes from sizes, `size_constraints`
-what an op requires of the sizes of its inputs, `axis_labels` what follows from axes that are one, `element_origins`
-which elements of the inputs an output holds, `size_inputs` which numbers among the inputs set sizes of the output, and
-`opset_adapters` what has to change at a newer opset.
+rule_table         the shape rules
+values             rules for integers that a model computes from sizes
+size_constraints   sizes that an op requires of its inputs
+axis_labels        axes that correspond
+element_origins    sources of an output's elements
+size_inputs        inputs that set sizes of the output
+opset_adapters     changes for a newer opset
 """
 
 __all__ = [

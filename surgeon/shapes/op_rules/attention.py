@@ -29,7 +29,7 @@ def _standard_attention(site: NodeView) -> Sequence[PartialType]:
 
 
 def _attention(site: NodeView) -> Sequence[PartialType]:
-    """Input [batch, sequence, hidden], weights [hidden, all of q, k and v]."""
+    """Input [batch, sequence, hidden], weights [hidden, q, k and v together]."""
     dtype, shape = site.facts(0)
     weights, sizes = site.shape(1), site.attribute("qkv_hidden_sizes")
     if shape is None or (not sizes and weights is None):
@@ -45,7 +45,7 @@ def _attention(site: NodeView) -> Sequence[PartialType]:
 
 
 def _with_cache(site: NodeView, position: int, axis: int, length: Size) -> Size | None:
-    """The number of keys with those of the cache, an input that may be left out."""
+    """The number of keys with those of the cache, an optional input."""
     past = site.shape(position)
     require(past is None or len(past) > axis)
     return length if not site.has(position) else None if past is None else length + past[axis]
@@ -76,7 +76,7 @@ def _multi_head_attention(site: NodeView) -> Sequence[PartialType]:
 
 
 def _group_query_attention(site: NodeView) -> Sequence[PartialType]:
-    """Query [batch, sequence, heads · head], which may hold key and value too."""
+    """Query [batch, sequence, heads · head], which may contain key and value too."""
     dtype, query = site.facts(0)
     heads, groups = site.attribute("num_heads", 1), site.attribute("kv_num_heads", 1)
     if query is None or len(query) != 3:
@@ -108,7 +108,7 @@ RULES: dict[str, Rule] = {
 
 
 def samples(view: NodeView) -> AxisLabels:
-    """Attention computes each sample by itself, from all of its tokens."""
+    """Attention computes each sample separately, from all of its tokens."""
     given = [place for place in range(len(view.inputs)) if view.has(place)]
     labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in given}
     return AxisLabels(labels, mixed=[label for axes in labels.values() for label in axes[1:]])

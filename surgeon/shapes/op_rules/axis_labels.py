@@ -1,7 +1,7 @@
-"""Labels of axes: axes of an op's inputs and output with one label are one axis.
+"""Labels of axes: axes of an op's inputs and output with one label correspond.
 
-Each op's labels are beside its shape rule.  What follows from them is here: which sizes must be equal, from which axis
-of an input an axis of the output comes, and the shape of the output.
+The labels of an op are next to its shape rule.  This module has the consequences: sizes that must be equal, the source
+of each axis of the output, and the shape of the output.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -41,18 +41,18 @@ class AxisLabels(NamedTuple):
     """The labels of the axes of an op."""
 
     inputs: Mapping[int, Labels]
-    """By position of the input; without those that correspond to nothing."""
+    """The labels by position of the input; without inputs whose axes correspond to nothing."""
     output: Labels | None = None
-    """Of the first output; None if unknown."""
+    """The labels of the first output; None if unknown."""
     broadcast: Collection[Hashable] = ()
-    """Labels along which a size of 1 goes with any other."""
+    """Labels along which a size of 1 is compatible with any other."""
     mixed: Collection[Hashable] = ()
     """Labels along which the op combines elements: an element of an output depends on several positions."""
     joined: Collection[Hashable] = ()
-    """Labels whose sizes add up to the one axis of the output that has None for a label (Concat)."""
+    """Labels whose sizes add up to the one axis of the output with the label None (Concat)."""
 
     def axes(self, view: NodeView) -> Iterable[tuple[Hashable, list[Axis]]]:
-        """The axes of the inputs by label, without those of size 1 that are broadcast."""
+        """The axes of the inputs by label, without broadcast axes of size 1."""
         found: dict[Hashable, list[Axis]] = {}
         for position, labels in self.inputs.items():
             shape = view.facts(position).shape or ()
@@ -64,12 +64,12 @@ class AxisLabels(NamedTuple):
         return found.items()
 
     def equal_sizes(self, view: NodeView) -> Iterator[tuple[Size, Size]]:
-        """Pairs of sizes that must be equal, of the last axes first."""
+        """Pairs of sizes that must be equal, those of the last axes first."""
         for _, axes in reversed(list(self.axes(view))):
             yield from pairwise([axis.size for axis in axes])
 
     def origins(self, axis: int) -> Iterator[tuple[int, int]]:
-        """The inputs, and their axes, that are one with an axis of the output."""
+        """The inputs, and their axes, that correspond to an axis of the output."""
         wanted = self.output[axis] if self.output is not None else None
         for position, labels in self.inputs.items():
             if wanted is not None and wanted in labels:
@@ -89,7 +89,7 @@ class AxisLabels(NamedTuple):
 
 
 LabelRule: TypeAlias = Callable[[NodeView], AxisLabels]
-"""It raises CannotInfer where nothing is known."""
+"""It raises CannotInfer if nothing is known."""
 
 
 def shaped(rule: LabelRule, dtype: Callable[[NodeView], int | None] = lambda site: site.dtype(0)) -> Rule:
@@ -110,14 +110,14 @@ def rank(view: NodeView, position: int) -> int:
 
 
 def axis_of(view: NodeView, default: int) -> int:
-    """The axis of the first input that an attribute names."""
+    """The axis of the first input in an attribute."""
     axis = view.attribute("axis", default)
     require(isinstance(axis, int))
     return normalize_axis(axis, rank(view, 0))
 
 
 def unrelated(_: NodeView) -> AxisLabels:
-    """Each element is computed by itself, and no axis corresponds to another."""
+    """Each element is computed separately, and no axes correspond."""
     return AxisLabels({})
 
 
@@ -128,7 +128,7 @@ def same_axes(view: NodeView) -> AxisLabels:
 
 
 def combining(default: int = -1, behind: bool = False) -> LabelRule:
-    """Labels of an op that combines elements along the axis that an attribute names, or along it and all behind."""
+    """Labels of an op that combines elements along the axis in an attribute, or along it and all after it."""
 
     def rule(view: NodeView) -> AxisLabels:
         labels, axis = same_axes(view), axis_of(view, default)
@@ -138,7 +138,7 @@ def combining(default: int = -1, behind: bool = False) -> LabelRule:
 
 
 def resized(view: NodeView) -> AxisLabels:
-    """Labels of an op that changes sizes: axes that keep theirs correspond."""
+    """Labels of an op that changes sizes: axes with unchanged sizes correspond."""
     shape, made = view.shape(0), view.made_shape()
     require(shape is not None and made is not None and len(shape) == len(made))
     changed = [axis for axis, (one, other) in enumerate(zip(shape or (), made or (), strict=True)) if one != other]
@@ -147,7 +147,7 @@ def resized(view: NodeView) -> AxisLabels:
 
 
 def per_sample(view: NodeView) -> AxisLabels:
-    """Labels of an op on [N, ...] that computes each sample by itself, from all of its elements."""
+    """Labels of an op on [N, ...] that computes each sample separately, from all of its elements."""
     require(not view.attribute("training_mode", 0) and view.outputs == 1)  # else statistics or indices of all samples
     axes, others = range(rank(view, 0)), [place for place in range(1, len(view.inputs)) if view.has(place)]
     labels = {place: [(place, axis) for axis in range(rank(view, place))] for place in others}
@@ -155,5 +155,5 @@ def per_sample(view: NodeView) -> AxisLabels:
 
 
 def unknown(_: NodeView) -> AxisLabels:
-    """Labels of an op each of whose results may depend on everything."""
+    """Labels of an op whose results may each depend on all elements."""
     raise CannotInfer("the op combines all elements")

@@ -1,4 +1,4 @@
-"""Shapes that are brought together: broadcasting, and the choice between two names of one dimension."""
+"""Combination of shapes: broadcasting, and the choice between two names of one dim."""
 
 from collections.abc import Iterable
 
@@ -24,15 +24,15 @@ def broadcast_size(sizes: Iterable[Size | None]) -> Size | None:
 
 
 def _is_one(size: Size) -> bool:
-    """Whether a size is 1, or a quotient that is so unless nothing is there."""
+    """Whether a size is 1, or a quotient that is 1 unless the tensor is empty."""
     call = as_function(size)
     return size == 1 or (call is not None and call.kind == "floor" and at_least(call.args[1], call.args[0]))
 
 
 def _agreed(size: Size | None, other: Size | None) -> Size | None:
-    """Of two sizes that are equal or of which one is 1.  A number is the answer; else the larger one.
+    """The common size of two that are equal or of which one is 1: a number if there is one, else the larger one.
 
-    Of two that are open either may be the one that is 1.
+    If both are unknown, either may be 1.
     """
     for one, beside in ((size, other), (other, size)):
         if isinstance(one, int):
@@ -43,12 +43,12 @@ def _agreed(size: Size | None, other: Size | None) -> Size | None:
 
 
 def more_specific_size(size: Size, other: Size) -> Size:
-    """Of two sizes that must be equal, the one that says more."""
+    """The more specific of two sizes that must be equal."""
     return min(size, other, key=_vagueness)
 
 
 def _vagueness(size: Size) -> int:
-    """0 for a number, then the plain names, those with calls, and those with an unknown dimension."""
+    """0 for a number, then the plain names, those with calls, and those with an unknown dim."""
     if isinstance(size, int):
         return 0
     if is_unknown(size):

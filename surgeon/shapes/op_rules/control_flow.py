@@ -26,7 +26,7 @@ BODY_OPS = frozenset(("If", "Loop", "Scan"))
 
 
 def input_types(owner: NodeView, body: Scope) -> dict[str, PartialType]:
-    """The types of the inputs of a body, as its owner makes them; of a Loop's, those of the first iteration."""
+    """The types of the inputs of a body, from its owner; for a Loop, those of the first iteration."""
     return {name: _input_type(owner, position) for position, name in enumerate(body.input_names)}
 
 
@@ -46,7 +46,7 @@ def _input_type(owner: NodeView, position: int) -> PartialType:
 def types_after_iteration(
     body: Scope, types: Mapping[str, PartialType], facts: Callable[[Scope, str], TensorType]
 ) -> dict[str, PartialType]:
-    """What remains of the types of a Loop's inputs after an iteration: dims that it changes are open."""
+    """The remaining types of a Loop's inputs after an iteration: dims that it changes are unknown."""
     kept = dict(types)
     for given, end in zip(body.input_names[2:], body.output_names[1:], strict=False):
         dtype, before = types[given]
@@ -59,7 +59,7 @@ def types_after_iteration(
 
 
 def with_open_dims(types: Mapping[str, PartialType]) -> dict[str, PartialType]:
-    """Types of which only the dtypes and ranks are kept."""
+    """Types with only the dtypes and ranks."""
     return {name: PartialType(dtype, shape and [None] * len(shape)) for name, (dtype, shape) in types.items()}
 
 
@@ -107,7 +107,7 @@ def _common_shape(one: PartialShape | None, other: PartialShape | None) -> Parti
 
 
 def _trip_count(site: NodeView, evaluator: InferenceContext, body: Scope) -> Size | None:
-    """The trip count of a Loop; None if it is unknown, or a condition may end the Loop before."""
+    """The trip count of a Loop; None if it is unknown, or if a condition may end the Loop earlier."""
     trip_count = site.sizes(0) if site.has(0) else None
     if trip_count is None or len(trip_count) != 1 or not isinstance(trip_count[0], (int, Expr)) or trip_count[0] == -1:
         return None
@@ -172,7 +172,7 @@ def functions_of(origin: OriginalModel) -> Functions:
 
 
 def bodies_of(origin: OriginalModel, node: Node) -> dict[str, Scope]:
-    """The bodies of a node, by the attribute that holds them."""
+    """The bodies of a node, by attribute."""
     attributes: Any = node.proto.attribute if (found := origin.bodies(node)) else ()
     return {attributes[scope.address[-2][1]].name: scope for scope in found}
 

@@ -1,4 +1,4 @@
-"""Rules for ops that make tensors of shapes and numbers: constants, ranges, shapes, random numbers, resizes."""
+"""Rules for ops that create tensors from shapes and numbers: constants, ranges, shapes, random numbers, resizes."""
 
 from collections.abc import Sequence
 from math import ceil, inf, isfinite, lcm
@@ -73,7 +73,7 @@ def _filled(site: NodeView) -> Sequence[PartialType]:
 
 
 def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
-    """How many numbers a Range of integers holds (ONNX, Range: max(ceil((limit - start) / delta), 0))."""
+    """The length of a Range of integers (ONNX, Range: max(ceil((limit - start) / delta), 0))."""
     if not isinstance(delta, int) or delta == 0:
         return None
     steps = -floor_div(start - limit, delta)
@@ -99,7 +99,7 @@ def _range(site: NodeView) -> Sequence[PartialType]:
 
 
 def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
-    """A bound of a Range as a fraction: of a constant float the very number, which sizes beside it must not blur."""
+    """A bound of a Range as a fraction: exact for a constant float, because it is combined with sizes."""
     floats = site.floats(position) if site.dtype(position) in FLOATS else None
     if not floats:
         sizes = site.sizes(position)
@@ -114,7 +114,7 @@ def _random(site: NodeView) -> Sequence[PartialType]:
 
 
 def _resize(site: NodeView) -> Sequence[PartialType]:
-    """Sizes as given, or each size times its scale; axes left out keep theirs."""
+    """Sizes as given, or each size times its scale; omitted axes keep their size."""
     dtype, shape = site.ranked_type(0)
     axes = [normalize_axis(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
     given: Sequence[Size | None] | None = None

@@ -1,4 +1,4 @@
-"""Rules for ops that order the same elements in another way: reshapes, transposes, joins and repeats."""
+"""Rules for ops that rearrange elements: reshapes, transposes, joins and repeats."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ from surgeon.shapes.tensor_types import (
 
 
 def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: bool) -> list[Size | None]:
-    """The shape after a Reshape: 0 keeps a dimension, -1 is what the others leave."""
+    """The shape after a Reshape: 0 keeps a dim, -1 is the size that remains."""
     sizes: list[Size | None] = []
     for axis, size in enumerate(target):
         require(size is None or isinstance(size, (int, Expr)))
@@ -174,7 +174,7 @@ def _squeezed_axes(view: NodeView) -> AxisLabels:
 
 
 def _joined_axes(view: NodeView, inputs: slice = slice(None)) -> AxisLabels:
-    """One axis is put together from parts, all others are equal."""
+    """One axis is concatenated from parts, all others are equal."""
     every = range(len(view.inputs))[inputs]
     places = [place for place in every if view.shape(place) is not None]
     require(bool(places) and len({rank(view, place) for place in places}) == 1)
@@ -203,7 +203,7 @@ def _expanded_axes(view: NodeView) -> AxisLabels:
 
 
 def _tiled_axes(view: NodeView) -> AxisLabels:
-    """Axes that are repeated; of one element the copies do not combine any."""
+    """Repeated axes; copies of one element do not combine any."""
     labels = resized(view)
     ones = [axis for axis, size in enumerate(view.shape(0) or ()) if size == 1]
     return labels._replace(

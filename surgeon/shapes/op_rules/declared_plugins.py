@@ -1,4 +1,4 @@
-"""Shapes behind a plugin that a user declared: by what the declaration says of its outputs."""
+"""Shapes of the outputs of a declared plugin."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from surgeon.shapes.tensor_types import NodeView, PartialType, require
 
 
 def declared(site: NodeView) -> Sequence[PartialType]:
-    """What the declaration of a plugin says of the outputs of a node; nothing for any other op.
+    """The declared types of a plugin node's outputs; nothing for any other op.
 
-    A name stands for the size that an input has there, or for the number of an attribute.
+    A name is the size of an input on that axis, or the value of an attribute.
     """
     known = own_plugins()
     name = split_op(site.node.op)[1]
@@ -33,7 +33,7 @@ def _version(site: NodeView) -> str:
 
 
 def _sizes(site: NodeView, plugin: Plugin) -> dict[str, Size]:
-    """What names in the shapes of a declaration stand for."""
+    """The values of names in the shapes of a declaration."""
     sizes: dict[str, Size] = {}
     for place, port in enumerate(plugin.inputs):
         shape, declared = site.shape(place), plugin.shapes.get(port.name)

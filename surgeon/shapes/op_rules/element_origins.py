@@ -1,4 +1,4 @@
-"""Which elements of an op's inputs its outputs hold, by index along one axis."""
+"""Sources of an output's elements: the elements of an op's inputs, by index along one axis."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ def _of_concat(index: Index, node: Node, _: str, at: Position) -> _Origin | None
     given = node.attribute("axis")
     shape = _shape(index, node.outputs[0]) or ()
     if given is None or normalize_axis(given.i, len(shape)) != axis:
-        return node.inputs[0], at  # all levels are written alike
+        return node.inputs[0], at  # all levels use the same code
     for part in node.inputs:
         size = _size_of(_shape(index, part), axis)
         if not isinstance(size, int):
@@ -41,9 +41,9 @@ def _of_concat(index: Index, node: Node, _: str, at: Position) -> _Origin | None
 
 
 def _of_reshape(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    """The axis of the input that has as many elements before it, or the same sizes from it on.
+    """The axis of the input with as many elements before it, or the same sizes from it on.
 
-    Where it is of size 1 or new, there is none.
+    There is none if the axis is new or of size 1.
     """
     before, after = (_shape(index, name) for name in (node.inputs[0], node.outputs[0]))
     behind = (after or ())[at[0] :]
@@ -59,7 +59,7 @@ def _of_reshape(index: Index, node: Node, _: str, at: Position) -> _Origin | Non
 
 
 def _along_axes(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
+    """A selection along another axis, such as the last layer's boxes, does not change the position."""
     labels = axis_labels(shapes_of(index).site(node))
     axes = [] if labels is None else [axis for place, axis in labels.origins(at[0]) if place == 0]
     return (node.inputs[0], (axes[0], at[1])) if axes else None
@@ -86,7 +86,7 @@ def _of_slice(index: Index, node: Node, name: str, at: Position) -> _Origin | No
 
 
 def _of_elements(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
-    """What is taken along another axis, whole rows by repeated indices."""
+    """A selection along another axis: whole rows by repeated indices."""
     given, shape = node.attribute("axis"), _shape(index, node.inputs[0])
     if shape is None or normalize_axis(given.i if given is not None else 0, len(shape)) == at[0]:
         return None
@@ -106,6 +106,6 @@ POSITION_ORIGINS: Mapping[str, Callable[[Index, Node, str, Position], _Origin | 
     "Split": _of_split,
     "Slice": _of_slice,
 }
-"""From a node, one of its outputs and a position in that: the input and the position that it comes from."""
+"""From a node, one of its outputs and a position in that: the input and the position of the source."""
 MOVES = frozenset((*POSITION_ORIGINS, "Cast", "Identity"))
 """Ops that keep the numbers of an input, and may move them."""

@@ -1,4 +1,4 @@
-"""Rules for ops that work element by element, or row by row, and leave the shape as it is or broadcast it."""
+"""Rules for ops that compute elements, or rows, separately, and keep the shape or broadcast it."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def _broadcasting(site: NodeView) -> Sequence[TensorType | PartialType]:
     if site.node.op == "Pow":
         dtype = site.dtype(0)
     if site.opset < 7:
-        return [TensorType(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
+        return [TensorType(dtype, site.shape(0))]  # before, the second input broadcast to the first, or had its shape
     return shaped(aligned, lambda _: dtype)(site)
 
 
@@ -133,7 +133,7 @@ RULES: dict[str, Rule] = {
 
 
 def with_vectors(view: NodeView) -> AxisLabels:
-    """Vectors over the last axis of the first input, as biases, and as scales of a normalization."""
+    """Vectors over the last axis of the first input, such as biases, or scales of a normalization."""
     traits, axes = traits_of(view.op), range(-rank(view, 0), 0)
     vectors = {place: range(-rank(view, place), 0) for place in traits.operands.last_axis_vectors if view.has(place)}
     mixed = axes[axis_of(view, -1) :] if traits.numerics.norm_axis is not None else ()
@@ -141,7 +141,7 @@ def with_vectors(view: NodeView) -> AxisLabels:
 
 
 def along_softmax(view: NodeView) -> AxisLabels:
-    """Along one axis; before opset 13 along that axis and all behind it."""
+    """Along one axis; before opset 13 along that axis and all after it."""
     return combining(-1)(view) if view.opset >= 13 else combining(1, behind=True)(view)
 
 

@@ -34,7 +34,7 @@ FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
 
 
 def slice_parameters(site: NodeView) -> tuple[list[Any], list[Any], list[int], list[int]] | None:
-    """(starts, ends, axes, steps) of a Slice, starts and ends with None for unknown ones; None if axes are unknown."""
+    """(starts, ends, axes, steps) of a Slice, unknown starts and ends as None; None if axes are unknown."""
     if site.opset < 10:
         starts, ends = list(site.attribute("starts") or ()), list(site.attribute("ends") or ())
         listed = list(site.attribute("axes") or range(len(starts)))
@@ -56,9 +56,9 @@ def slice_parameters(site: NodeView) -> tuple[list[Any], list[Any], list[int], l
 
 
 def _from_front(bound: Size | None, size: Size) -> Size | None:
-    """A start or end of a Slice with a positive step as an index of at least 0; None where its sign is unknown.
+    """A start or end of a Slice with a positive step as an index of at least 0; None if its sign is unknown.
 
-    One that is the negative of a size counts from the end: of a size of 0, for which it would not, nothing is left.
+    The negative of a size counts from the end.  If that size is 0, it does not, but then the slice is empty.
     """
     if isinstance(bound, int) and abs(bound) >= FAR:
         return size if bound > 0 else 0
@@ -68,14 +68,14 @@ def _from_front(bound: Size | None, size: Size) -> Size | None:
 
 
 def slice_range(size: int, start: int, end: int, step: int) -> range:
-    """The places of an axis that a Slice takes: where it runs backwards, it begins at the first one at least."""
+    """The indices of an axis that a Slice selects; a backward Slice begins at the first index or later."""
     first, last = (bound + size if bound < 0 else bound for bound in (start, end))
     least, most = (-1, size - 1) if step < 0 else (0, size)
     return range(min(max(first, 0), most), min(max(last, least), most), step)
 
 
 def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> Size | None:
-    """How many elements of an axis a Slice takes (ONNX, Slice)."""
+    """The number of elements of an axis that a Slice selects (ONNX, Slice)."""
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         require(step != 0)
         return len(slice_range(size, start, end, step))
@@ -92,7 +92,7 @@ def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> S
 
 
 def _items(kind: str, size: Size) -> tuple[Size, ...]:
-    """What a call of this kind chooses from; any other size by itself."""
+    """The arguments of a call of this kind; any other size by itself."""
     call = as_function(size)
     return call.args if call is not None and call.kind == kind else (size,)
 
@@ -121,7 +121,9 @@ def _top_k(site: NodeView) -> Sequence[PartialType]:
 
 
 def _non_zero(site: NodeView) -> Sequence[PartialType]:
-    """Of a tensor filled with one number, as TorchScript writes the indices 0, 1, ... of an axis, all are there."""
+    """All elements are nonzero in a tensor filled with one number; TorchScript writes the indices 0, 1, ... of an axis
+    so.
+    """
     shape, filled = site.shape(0), site.producer(0)
     count: Size | None = None
     if shape and filled is not None and filled.node.op == "ConstantOfShape":

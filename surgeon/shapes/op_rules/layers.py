@@ -25,7 +25,7 @@ def _loss(view: NodeView) -> AxisLabels:
 
 
 def _sampled(view: NodeView) -> AxisLabels:
-    """One grid for each picture."""
+    """One grid for each image."""
     labels = per_sample(view)
     return labels._replace(inputs={**labels.inputs, 1: [0, *labels.inputs[1][1:]]})
 

@@ -38,27 +38,27 @@ class _Windows:
         require(len(kernel) == len(self.strides) == len(self.dilations) == rank and len(self.pads) == 2 * rank)
 
     def extent(self, axis: int) -> Size:
-        """What the dilated kernel covers."""
+        """The size that the dilated kernel covers."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
     def padding(self, axis: int) -> int:
-        """The padding at both ends together; none of those that are chosen automatically."""
+        """The padding at both ends together; an automatic padding counts as none."""
         return self.pads[axis] + self.pads[axis + self.rank] if self.auto in ("NOTSET", "") else 0
 
     def size(self, axis: int, size: Size, ceil: bool = False) -> Size:
-        """The number of places of the kernel along an axis of a convolution or pool."""
+        """The number of positions of the kernel along an axis of a convolution or pool."""
         stride = self.strides[axis]
         if self.auto.startswith("SAME"):
             return floor_div(size + stride - 1, stride)
         room = size + self.padding(axis) - self.extent(axis)
         if not ceil or stride == 1:
             return floor_div(room, stride) + 1
-        # A last window that would start in the padding at the end does not count.
+        # A last window that starts in the padding at the end does not count.
         last = floor_div(size + self.pads[axis] - 1, stride)
         return size_min(-floor_div(-room, stride), last) + 1
 
     def pooled(self, axis: int, size: Size, ceil: bool) -> Size | None:
-        """The same of a pool; None where ONNX Runtime has it otherwise than the standard."""
+        """The same for a pool; None if ONNX Runtime differs from the standard."""
         is_too_large = isinstance(size, int) and not at_least(size + self.padding(axis), self.extent(axis))
         is_same = self.auto.startswith("SAME")
         is_odd = self.dilations[axis] > 1 if is_same else is_too_large
@@ -67,7 +67,7 @@ class _Windows:
     def transposed(self, axis: int, size: Size, extra: int) -> Size:
         """The size along an axis of the output of a transposed convolution."""
         full = (size - 1) * self.strides[axis] + extra + self.extent(axis)
-        if self.auto.startswith("SAME"):  # nothing is added where windows do not overlap
+        if self.auto.startswith("SAME"):  # without overlap nothing is added
             return size_min(size * self.strides[axis], full)
         return full - self.padding(axis)
 
@@ -134,7 +134,7 @@ def _quantized_global_pool(site: NodeView) -> Sequence[TensorType]:
 
 
 def product_axes(view: NodeView) -> AxisLabels:
-    """[batch, rows, inner] times [batch, inner, columns]; either may lie transposed, or be a vector."""
+    """[batch, rows, inner] times [batch, inner, columns]; either may be transposed, or a vector."""
     positions = traits_of(view.op).products.factors or (0, 1)
     ranks = [rank(view, position) for position in positions]
     require(all(ranks) and not view.attribute("transBatchA") and not view.attribute("transBatchB"))
@@ -163,7 +163,7 @@ def _gemm_axes(view: NodeView) -> AxisLabels:
 
 
 def _einsum_axes(view: NodeView) -> AxisLabels:
-    """An ellipsis stands for axes that broadcast, labelled from their end."""
+    """An ellipsis represents axes that broadcast, labelled from their end."""
     given, arrow, result = view.attribute("equation", "").replace(" ", "").replace("...", ".").partition("->")
     if not arrow:
         once = sorted(label for label in {*given} - {*",."} if given.count(label) == 1)

@@ -1,8 +1,8 @@
-"""Adapters: what a node needs so that it means at the next version of its op what it meant before.
+"""Adapters: the changes that keep the meaning of a node at the next version of its op.
 
-An adapter takes the change of one node and edits it; it raises ConditionFailed where the node would mean something
-else.  Sources: the operator change log of ONNX (docs/Changelog.md), the version converter's adapters
-(onnx/version_converter/adapters), and ONNX Runtime's kernels where ONNX leaves the meaning open.
+An adapter edits the change of one node; it raises ConditionFailed if the node would change its meaning.  Sources: the
+operator change log of ONNX (docs/Changelog.md), the version converter's adapters (onnx/version_converter/adapters), and
+ONNX Runtime's kernels if ONNX does not specify the meaning.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from surgeon.shapes.opsets.node_change import Change, Moved
 def _move_axes(change: Change) -> None:
     axes = change.value("axes")
     if axes is not None:
-        require(axes, "its empty axes got another meaning")
+        require(axes, "its empty axes have another meaning")
         change.move("axes", np.asarray(axes, np.int64))
 
 
@@ -35,14 +35,14 @@ def _number_outputs(change: Change) -> None:
 
 
 def _move_ratio(change: Change) -> None:
-    """Dropout: inference before and after, as training_mode is not given; bool mask since opset 10."""
+    """Dropout: inference before and after, because training_mode is absent; bool mask since opset 10."""
     ratio = change.value("ratio")
     if ratio is not None:
         change.move("ratio", np.asarray(ratio, np.float32))
 
 
 def _move_bounds(change: Change) -> None:
-    """Clip: a bound that is not set stays the end of its dtype, or of float32, which is beyond that of float16."""
+    """Clip: an absent bound stays the end of its dtype, or of float32, which is beyond that of float16."""
     least, most = change.number("min"), change.number("max")
     if least is not None or most is not None:
         change.move("min", least)
@@ -69,12 +69,12 @@ def _move_ranges(change: Change) -> None:
 
 
 def _keep_sampling(change: Change) -> None:
-    """RoiAlign: what it did before got a name when the default changed."""
+    """RoiAlign: the former behaviour got a name when the default changed."""
     change.add("coordinate_transformation_mode", "output_half_pixel")
 
 
 def _rename_modes(change: Change) -> None:
-    """GridSample: bilinear and bicubic, also the default, have other names for the same."""
+    """GridSample: bilinear and bicubic, also the default, were renamed."""
     mode = {b"bilinear": "linear", b"bicubic": "cubic"}.get(change.value("mode"))
     if mode is not None:
         change.drop("mode")
@@ -86,7 +86,7 @@ def _type_of_scale(_: Change) -> None:
 
 
 def _last_axis(change: Change) -> None:
-    """Softmax and its kin: over the flattened tail before, over one axis now."""
+    """Softmax and similar ops: over the flattened tail before, over one axis now."""
     given, shape = change.value("axis"), change.shape
     if given == -1:
         return
@@ -101,7 +101,7 @@ def _last_axis(change: Change) -> None:
     change.add("axis", longer[0] if longer and len(longer) == 1 else -1)
     if longer is not None and len(longer) < 2:  # the other axes of the tail have one element each
         return
-    change.said.append(f"works over the axes from {first} on, flattened, between a Flatten and a Reshape")
+    change.said.append(f"works over the flattened axes from {first} on, between a Flatten and a Reshape")
     change.around = partial(_flattened, first)
 
 
@@ -119,24 +119,24 @@ def _flattened(axis: int, node: NodeProto, fresh: Callable[[str], str]) -> Seque
 
 
 def _name_of(node: NodeProto, what: str) -> str:
-    """The name of a new node beside one; nameless as that is."""
+    """The name of a new node next to a given one; nameless if that is."""
     return f"{node.name}_{what}" if node.name else ""
 
 
 def _add_region(change: Change) -> None:
-    """Resize-11 names the sampling that was implied before, and requires `roi`, which it does not read.
+    """Resize-11 names the sampling that was implicit before, and requires `roi`, which it does not read.
 
-    ONNX does not say how version 10 rounds.  ONNX Runtime (upsamplebase.h) rounds down on axes that it enlarges and up
-    on axes that it shrinks; without a known scale the direction is unknown.
+    ONNX does not define the rounding of version 10.  ONNX Runtime (upsamplebase.h) rounds down on axes that it enlarges
+    and up on axes that it shrinks; without a known scale the direction is unknown.
     """
-    scales = np.ones(1) if change.node.op == "Upsample" else change.constant(1)  # ONNX: that is of 1 and more
+    scales = np.ones(1) if change.node.op == "Upsample" else change.constant(1)  # Upsample scales are at least 1
     change.operands.insert(1, Moved("roi", np.zeros(0, np.float32)))
     change.add("coordinate_transformation_mode", "asymmetric")
     if change.value("mode") in (None, b"nearest"):
-        require(scales is not None, "it rounds down to enlarge and up to shrink before, and its scales are unknown,")
+        require(scales is not None, "its rounding depends on its scales, which are unknown")
         known = np.asarray(scales)
         shrinks, enlarges = bool((known < 1).any()), bool((known > 1).any())
-        require(not (shrinks and enlarges), "it enlarges one axis and shrinks another, and rounds both in one way")
+        require(not (shrinks and enlarges), "this node enlarges one axis and shrinks another, which differ in rounding")
         change.add("nearest_mode", "ceil" if shrinks else "floor")
 
 
@@ -145,7 +145,7 @@ def _move_scales(change: Change) -> None:
 
 
 def _move_axis(change: Change) -> None:
-    """DFT: an axis that is not set was the first behind the batch, and is the last of the signal now."""
+    """DFT: an absent axis was the first after the batch, and is now the last of the signal."""
     axis, rank = change.value("axis"), change.rank
     if rank is not None and (1 if axis is None else axis) % rank == rank - 2:
         if axis is not None:
@@ -157,44 +157,44 @@ def _move_axis(change: Change) -> None:
 
 
 def _by_channel(change: Change) -> None:
-    """GroupNormalization: scale and bias had one element for each group, and have one for each channel now."""
+    """GroupNormalization: scale and bias had one element for each group, and now have one for each channel."""
     shape, groups = change.shape, change.value("num_groups")
     channels = shape[1] if shape is not None and len(shape) > 1 else None
-    require(isinstance(channels, int), "its scale and bias are by channel, and the number of channels is unknown,")
+    require(isinstance(channels, int), "its scale and bias are per channel, but the number of channels is unknown")
     given = [change.constant(place) for place in (1, 2)]
-    require(all(one is not None for one in given), "its scale and bias are by channel, and they are not constants,")
+    require(all(one is not None for one in given), "its scale and bias are per channel, but they are not constants")
     if groups == channels:
         return
     for place, (name, one) in enumerate(zip(("scale", "bias"), given, strict=True), 1):
         change.operands[place] = Moved(name, np.repeat(np.asarray(one), channels // groups))
-    change.said.append("scale and bias are repeated for each channel")
+    change.said.append("scale and bias are repeated for the channels of each group")
 
 
 def _of_one_type(change: Change) -> None:
-    """LayerNormalization: ONNX Runtime's own, before there was one in ONNX, gives what the type of its scale is."""
+    """LayerNormalization: ONNX Runtime's own op, older than ONNX's, returns the dtype of its scale."""
     known = change.type_string(0)
-    require(known and known == change.type_string(1), "its scale is not known to be of the type of its input,")
+    require(known and known == change.type_string(1), "its scale must have the dtype of its input")
 
 
 def _of_float(change: Change) -> None:
-    """Range: its steps are added up in float32 where they are of half precision."""
+    """Range: its steps are summed in float32 if they are of half precision."""
     known = change.type_string(0)
-    require(known and known not in ("tensor(float16)", "tensor(bfloat16)"), "its steps are rounded otherwise,")
+    require(known and known not in ("tensor(float16)", "tensor(bfloat16)"), "its steps are rounded differently")
 
 
 def _spatial(change: Change) -> None:
-    require(change.value("spatial") != 0, "its attribute spatial went")
+    require(change.value("spatial") != 0, "its attribute spatial is removed")
     if "spatial" in change.attributes:
         change.drop("spatial")
 
 
 def _inference_only(change: Change) -> None:
-    """BatchNormalization: one output means inference, which is what it stayed."""
-    require(change.outputs == 1, "its training outputs changed")
+    """BatchNormalization: one output means inference, before and after."""
+    require(change.outputs == 1, "its training outputs differ")
 
 
 def _whole_windows(change: Change) -> None:
-    """Pooling: what a window that hangs over the edge counts changed with ceil_mode; there must be none."""
+    """Pooling: the count of a window that exceeds the edge changed with ceil_mode, so such a window is not allowed."""
     if change.value("ceil_mode"):
         sizes, windows = (change.shape or ())[2:], _windows(change)
         is_known = windows is not None and all(isinstance(size, int) for size in sizes)
@@ -202,19 +202,19 @@ def _whole_windows(change: Change) -> None:
             (size + first + last - window) % step == 0
             for size, (window, step, first, last) in zip(sizes, windows or (), strict=False)
         )
-        require(fits, "its ceil_mode changed" + ("" if is_known else ", and its sizes are unknown,"))
+        require(fits, "its ceil_mode has another meaning" + ("" if is_known else " (its sizes are unknown)"))
 
 
 def _windows_inside(change: Change) -> None:
-    """MaxPool: of windows that hang over the edge only those went that lie in the padding entirely."""
+    """MaxPool: of the windows that exceed the edge, only those entirely in the padding were removed."""
     windows = _windows(change)
     if windows is None or any(step + last > window for window, step, _, last in windows):
         _whole_windows(change)
 
 
 def _windows(change: Change) -> list[tuple[int, int, int, int]] | None:
-    """The extent of a pooling window, its step, and the padding before and behind, for each axis; None for padding
-    that follows the sizes."""
+    """The extent of a pooling window, its step, and the padding before and after, for each axis; None for padding that
+    depends on the sizes."""
     if change.value("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER"):
         return None
     kernel = change.value("kernel_shape")
@@ -233,7 +233,7 @@ def _no_tensorflow_pixels(change: Change) -> None:
     """Resize: TensorFlow's pixels of nearest neighbours, rounded down, are half pixels that are rounded half up."""
     if change.value("coordinate_transformation_mode") == b"tf_half_pixel_for_nn":
         is_nearest = change.value("mode") in (None, b"nearest") and change.value("nearest_mode") == b"floor"
-        require(is_nearest, "its tf_half_pixel_for_nn went")
+        require(is_nearest, "its tf_half_pixel_for_nn is removed")
         change.drop("coordinate_transformation_mode")
         change.drop("nearest_mode")
         change.add("coordinate_transformation_mode", "half_pixel")
@@ -274,8 +274,8 @@ ADAPTERS: Mapping[tuple[str, int], Callable[[Change], None]] = {
 }
 """By op and version: from the version before to this one."""
 MEANING_CHANGED: Mapping[tuple[str, int], str] = {
-    ("Attention", 24): "its masking changed",
-    ("Attention", 25): "its masking changed",
+    ("Attention", 24): "its masking differs",
+    ("Attention", 25): "its masking differs",
 }
 """Versions of an op whose meaning changed under the same signature, and how."""
 NEUTRAL_ATTRIBUTES = frozenset({

@@ -28,7 +28,7 @@ def _reduce(site: NodeView) -> Sequence[PartialType]:
 
 
 def _without(view: NodeView, gone: Sequence[int]) -> AxisLabels:
-    """Labels where some axes are reduced to one element, or dropped."""
+    """Labels if some axes are reduced to one element, or dropped."""
     axes, keep = range(rank(view, 0)), view.attribute("keepdims", 1)
     output = [None if axis in gone else axis for axis in axes if keep or axis not in gone]
     return AxisLabels({0: axes}, output, mixed=gone)

@@ -1,4 +1,4 @@
-"""All rules in one table: qualified op to what it says of its outputs."""
+"""All shape rules in one table, by qualified op."""
 
 from collections.abc import Sequence
 
@@ -43,20 +43,20 @@ LABELS: dict[str, LabelRule] = {
 }
 
 BY_FACTS = elementwise.BY_FACTS | matmul_conv.BY_FACTS
-"""Ops whose rules look at nothing but the opset and the facts of all inputs, and that have one output."""
+"""Ops with one output whose rules use only the opset and the facts of all inputs."""
 
 
 def by_rule(site: NodeView) -> Sequence[PartialType | TensorType]:
-    """What the rule of an op says, or the declaration of a plugin; nothing where there is neither.
+    """The types by the rule of an op, or by the declaration of a plugin; nothing without either.
 
-    Raises CannotInfer for a node that does not belong to the declared opset.
+    Raises CannotInfer for a node that does not fit the declared opset.
     """
     require(not site.is_misread)
     return RULES[site.node.op](site) if site.node.op in RULES else declared(site)
 
 
 def axis_labels(view: NodeView) -> AxisLabels | None:
-    """The labels of the axes of an op; None if nothing is known of them."""
+    """The labels of the axes of an op; None if they are unknown."""
     rule = LABELS.get(view.op) or _label_rule_by_traits(view.op)
     return None if rule is None else run_rule(_checked, rule, view)
 

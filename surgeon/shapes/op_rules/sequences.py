@@ -1,4 +1,4 @@
-"""Tensors that come out of a sequence or an optional, where the node that makes it is known."""
+"""Elements of a sequence or an optional, if the node that produces it is known."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _FURTHEST = 32  # nodes that a sequence goes through
 
 
 class SequenceElement(NamedTuple):
-    """A tensor taken out of a sequence: an input of a node, whole or in part."""
+    """A tensor from a sequence: an input of a node, whole or in part."""
 
     node: NodeView
     """The node that put it into the sequence."""
@@ -29,7 +29,7 @@ class SequenceElement(NamedTuple):
 
 
 def piece(site: NodeView) -> SequenceElement | None:
-    """What a SequenceAt takes; None where that is not known, or for another op."""
+    """The tensor that a SequenceAt selects; None if it is unknown, or for another op."""
     if site.node.op != "SequenceAt":
         return None
     maker, places = site.producer(0), site.numbers(1)
@@ -63,7 +63,7 @@ def _cut(maker: NodeView, place: int) -> SequenceElement | None:
 
 
 def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:
-    """The dtype of what a sequence holds, or an optional, by the node that makes it."""
+    """The dtype of the elements of a sequence, or of an optional, from the node that produces it."""
     if maker is None or not left:
         return None
     if maker.node.op in ("SequenceConstruct", "SplitToSequence", "Optional"):
@@ -86,7 +86,7 @@ def _sequence_at(site: NodeView) -> Sequence[PartialType | TensorType]:
 
 
 def _concat_from_sequence(site: NodeView) -> Sequence[PartialType | TensorType]:
-    """What is put together again along the axis that it was split along, or of tensors that are known one by one."""
+    """The concatenation along the axis of the split, or of tensors that are known one by one."""
     maker = site.producer(0)
     dtype = _dtype(maker)
     if maker is None or site.attribute("new_axis", 0):
@@ -107,7 +107,7 @@ def _concat_from_sequence(site: NodeView) -> Sequence[PartialType | TensorType]:
 
 
 def _optional_get_element(site: NodeView) -> Sequence[PartialType | TensorType]:
-    """What an optional was made of; a tensor as it is."""
+    """The input of an optional; a tensor unchanged."""
     maker = site.producer(0)
     return [maker.facts(0) if maker is not None and maker.node.op == "Optional" else site.facts(0)]
 

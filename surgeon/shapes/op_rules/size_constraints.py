@@ -1,4 +1,4 @@
-"""Relations that nodes require of input sizes: equal ones to broadcast, large enough ones for indices.
+"""Relations between input sizes that nodes require: equal ones to broadcast, large enough ones for indices.
 
 They come from inferred shapes.  A Reshape requires equally many elements; that it keeps leading axes is a guess.
 """
@@ -30,7 +30,7 @@ class SizeConstraint:
     other: Size
     """Another size."""
     at_least: bool = False
-    """`one` must not be below `other`; else both must be equal."""
+    """`one` must be at least `other`; else both must be equal."""
     is_soft: bool = False
     """The sizes are usually equal, but need not be."""
 
@@ -97,7 +97,7 @@ class _Reader:
         return self.view.shape(place)
 
     def _channels(self) -> Iterator[SizeConstraint]:
-        """As many channels as kernels read."""
+        """As many channels as the kernels read."""
         x = self._at(0)
         if not x:
             return
@@ -174,7 +174,7 @@ class _Reader:
             yield from broadcast_constraints([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
 
     def _steps(self, past_key: int | None, count: int) -> Iterator[SizeConstraint]:
-        """One sequence, where there are several new rows behind a past; as many keys in all as these two have."""
+        """One sequence, if there are several new rows after a past; the total number of keys is the sum of both."""
         query, past = self._at(0), None if past_key is None else self._at(past_key)
         if not query or not past or len(past) != 4:
             return
@@ -185,7 +185,8 @@ class _Reader:
             yield SizeConstraint(total.reshape(-1)[0], query[1] + past[2])
 
     def _rotary(self) -> Iterator[SizeConstraint]:
-        """Tables, or places in them, for each batch and row of [batch, head, row, column] or [batch, row, column]."""
+        """Tables, or positions in them, for each batch and row of [batch, head, row, column] or [batch, row, column].
+        """
         is_standard = self.node.op == "RotaryEmbedding"
         x, places = self._at(0), self._at(3 if is_standard else 1)
         for rows in (places,) if places or not is_standard else (self._at(1), self._at(2)):
@@ -199,7 +200,7 @@ class _Reader:
             yield from self._reaches(table, [axis], self.inputs[lookup.indices])
 
     def _by_tuples(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
-        """The last axis of the indices goes over axes of the table; parts put together along it have one each."""
+        """The last axis of the indices goes over axes of the table; parts concatenated along it have one each."""
         indices = self.inputs[lookup.indices]
         table, shape = self._at(lookup.table), self._at(lookup.indices)
         if not table or not shape or not isinstance(shape[-1], int):
@@ -257,7 +258,7 @@ class _Reader:
 
 
 def broadcast_constraints(shapes: Sequence[Shape | None]) -> Iterator[SizeConstraint]:
-    """Axes that are broadcast, aligned at their ends: all sizes along one equal but for those that are 1."""
+    """Broadcast axes, aligned at their ends: all sizes along one are equal except for those that are 1."""
     known = [shape[::-1] for shape in shapes if shape]
     for axis in range(max(map(len, known), default=0)):
         sizes = [shape[axis] for shape in known if axis < len(shape) and shape[axis] != 1]

@@ -1,4 +1,4 @@
-"""The numbers among a node's inputs that set sizes of its output."""
+"""The numbers in a node's inputs that set sizes of its output."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,16 +8,16 @@ from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
 
 class SizeInput(NamedTuple):
-    """Where an input holds the size of an axis of the output."""
+    """The element of an input that is the size of an axis of the output."""
 
     position: int
     """The position of the input."""
     place: int
-    """The place of the number in it."""
+    """The index of the number in it."""
 
 
 def size_input(view: NodeView, axis: int) -> SizeInput | None:
-    """The number that sets the size of an axis of the output; None if no number does so by itself."""
+    """The number that sets the size of an axis of the output; None if no single number does so."""
     return SIZE_INPUTS[view.op](view, axis) if view.op in SIZE_INPUTS else None
 
 
@@ -31,7 +31,7 @@ def _expand(view: NodeView, axis: int) -> SizeInput | None:
 
 
 def _slice(view: NodeView, axis: int) -> SizeInput | None:
-    """The end, if the Slice takes all before it."""
+    """The end, if the Slice selects all elements before it."""
     found, shape = slice_parameters(view), view.shape(0)
     if found is None or shape is None or not view.has(2):
         return None

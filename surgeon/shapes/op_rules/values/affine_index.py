@@ -1,7 +1,7 @@
-"""Affine indices: integer tensors whose elements are affine functions of their indices, as a Range's are.
+"""Affine indices: integer tensors whose elements are affine functions of their indices, such as a Range.
 
-The element at (i0, i1, ...) is offset + Σ strides[k] · ik, where offset and strides are sizes.  This module is
-their arithmetic; `symbolic_elements` finds them in a graph.
+The element at (i0, i1, ...) is offset + Σ strides[k] · ik, with sizes as offset and strides.  This module is their
+arithmetic; `symbolic_elements` finds them in a graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class AffineIndex(NamedTuple):
         return not any(stride != 0 for stride in self.strides)
 
     def fits(self, dtype: int) -> bool:
-        """Whether integers of a dtype hold all elements along axes of usual sizes, without overflow."""
+        """Whether integers of a dtype represent all elements along axes of usual sizes, without overflow."""
         return fits(self.offset, dtype) and all(fits(stride * PLACES, dtype) for stride in self.strides)
 
     def plus(self, other: "AffineIndex", factor: Size = 1) -> "AffineIndex":

@@ -1,7 +1,7 @@
 """Affine masks: tensors of two values, in which the index of an element determines its value.
 
-A causal mask holds one value where i − j ≥ 0 for row i and column j, and another elsewhere.  This module computes what
-ops make of such tensors; `symbolic_elements` finds them in a graph.
+A causal mask has one value if i − j ≥ 0 for row i and column j, and another elsewhere.  This module computes the
+results of ops on such tensors; `symbolic_elements` finds them in a graph.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ MAX_BOUNDS = 8
 
 
 class AffineMask(NamedTuple):
-    """A tensor of two values; the index of an element determines which it has."""
+    """A tensor of two values; the index of an element determines its value."""
 
     inside: Any
-    """The value where every bound is at least 0, as a numpy scalar of the tensor's dtype."""
+    """The value if every bound is at least 0, as a numpy scalar of the tensor's dtype."""
     outside: Any
     """The value of all other elements; equal to `inside` without bounds."""
     bounds: tuple[AffineIndex, ...]
@@ -40,7 +40,7 @@ class AffineMask(NamedTuple):
     def is_in_each_row(self, holds: Callable[[Any], bool], shape: Shape) -> bool:
         """Whether a condition provably holds for some element of each row, for this shape.
 
-        Looked for among the first elements of the rows, and the last ones before a diagonal.
+        It is tested at the first elements of the rows, and at the last ones before a diagonal.
         """
         inside, outside = holds(self.inside), holds(self.outside)
         if not shape:
@@ -143,7 +143,9 @@ def combined(
 
 
 def both(one: AffineMask, other: AffineMask, truth: bool, shape: Shape) -> AffineMask | None:
-    """Where two boolean masks are both `truth`: And for true, Or for false; None if the result is not affine."""
+    """The mask of elements for which both boolean masks are `truth`: And for true, Or for false; None if it is not
+    affine.
+    """
     found = [_with_inside(choice, truth) for choice in (one, other)]
     bounds = [bound for choice in found if choice is not None for bound in choice.bounds]
     if any(choice is None for choice in found):
@@ -152,5 +154,5 @@ def both(one: AffineMask, other: AffineMask, truth: bool, shape: Shape) -> Affin
 
 
 def _with_inside(choice: AffineMask, truth: bool) -> AffineMask | None:
-    """A boolean mask, not constant, as one that is `truth` inside its bounds."""
+    """A boolean mask that is not constant, rewritten to be `truth` inside its bounds."""
     return choice if bool(choice.inside) is truth else choice.opposite

@@ -1,8 +1,8 @@
-"""Columns of tensors that are equal for all inputs, as in a rotary table that holds each column twice.
+"""Columns of tensors that are equal for all inputs, such as those of a rotary table with each column twice.
 
 Each column has a number, and equal columns have equal numbers: by value in constants, else by origin.  Negated columns
-have the numbers n and -n; columns of zeros have 0.  Ops that repeat, cut or move columns, or compute on each by itself,
-are followed.
+have the numbers n and -n; columns of zeros have 0.  Ops that repeat, slice or move columns, or compute on each
+separately, are followed.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -22,11 +22,11 @@ from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, nor
 MAX_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
 POINTWISE = BROADCASTING | ops_with("error_is_input_scaled") | {"Cos", "Sin"}
-Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # columns of the last axes together
 
 
 class EqualColumns:
-    """The columns of tensors that an evaluator of shapes knows.  Nothing here raises."""
+    """The columns of tensors that an evaluator of shapes knows.  Its methods do not raise."""
 
     def __init__(self, shapes: ShapeInference) -> None:
         self.shapes = shapes
@@ -35,16 +35,16 @@ class EqualColumns:
         self._fixed = 0
 
     def renew(self, fixed: int) -> None:
-        """Look at all columns anew where not as many tensors as before are known to be constants."""
+        """Forget all columns if the number of known constants has changed."""
         if fixed != self._fixed:
             self._known.clear()
             self._fixed = fixed
 
     def of(self, scope: Scope, name: str, axes: int = 1) -> tuple[int, ...] | None:
-        """A number for each column of a tensor, equal for those that are equal; None where they are not counted.
+        """A number for each column of a tensor, equal for equal columns; None if they are not numbered.
 
-        It is the other's negative for those that are each other's.  axes: how many last ones the places are of, which
-        are then counted together, in order.
+        Columns that are the negative of each other have opposite numbers.  axes: the number of last axes that the
+        indices of a column cover, numbered together in order.
         """
         found, shape = self._lookup(scope, name, 0), self.shapes.facts(scope, name).shape or ()
         ends = _fixed(shape[-axes:])
@@ -55,7 +55,7 @@ class EqualColumns:
         return tuple(self._signed(column) for column in found.reshape(-1, prod(ends)).T.tolist())
 
     def supporting_tensors(self, scope: Scope, *names: str) -> list[str]:
-        """The tensors, these and those before them, by whose nodes some columns are known to be as others."""
+        """The tensors, these and those before them, whose nodes make some columns known to be equal."""
         seen, found = dict.fromkeys(names), dict[str, None]()
         while new := [read for read in seen if read not in found and self._has_equal_columns(scope, read, seen)]:
             for read in new:
@@ -69,7 +69,9 @@ class EqualColumns:
         return [*found]
 
     def _has_equal_columns(self, scope: Scope, name: str, seen: Iterable[str]) -> bool:
-        """Whether a node makes columns as others in it, or in another tensor that is seen and not made of it."""
+        """Whether a node produces columns equal to others in it, or in another observed tensor that does not depend on
+        it.
+        """
         if self._maker(scope, name) is None:
             return False
         numbers, made = self._column_numbers(scope, name), {name}
@@ -91,7 +93,7 @@ class EqualColumns:
         return None if home is None else home.producers.get(name)
 
     def _reads(self, scope: Scope, name: str) -> list[str]:
-        """What the node that makes a tensor reads."""
+        """The inputs of the producer of a tensor."""
         node = self._maker(scope, name)
         return [] if node is None else [*filter(None, self.shapes.origin.inputs(node))]
 
@@ -118,7 +120,8 @@ class EqualColumns:
         return made
 
     def _of_constant(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
-        """Those of a constant, seen in a shape; None for what is none, or is too large to be read."""
+        """The numbers of a constant, viewed in a shape; None for other tensors, and for constants that are too large.
+        """
         sizes = _fixed(shape)
         array = self.shapes.origin.constant(home, name) if sizes is not None else None
         if sizes is None or array is None or not 0 < array.size <= MAX_ELEMENTS or array.size != prod(sizes):
@@ -132,13 +135,13 @@ class EqualColumns:
             return self._number(line.dtype, line.shape, line.tobytes())
         known = line[line != 0]
         sign = -1 if known.size and known[0] < 0 else 1
-        positive = (line if sign > 0 else -line) + line.dtype.type(0)  # by which no zero has a sign
+        positive = (line if sign > 0 else -line) + line.dtype.type(0)  # removes the sign of zeros
         return sign * self._number(line.dtype, line.shape, positive.tobytes()) if known.size else 0
 
     def _named(self, made: Numbers, *what: Hashable) -> Numbers:
-        """Other numbers: of columns that are new, or that have other rows than what they come from.
+        """New numbers, for columns that are new, or that have other rows than their source.
 
-        what: the tensor that has them, or the sizes of what the same numbers in their order lie in.
+        what: the tensor that has them, or the sizes of the layout of the same numbers in order.
         """
         own = [self._signed([number], *what) for number in made.reshape(-1).tolist()]
         return np.array(own).reshape(made.shape)
@@ -147,13 +150,13 @@ class EqualColumns:
         return self._numbers.setdefault(what, len(self._numbers) + 1)
 
     def _signed(self, numbers: Sequence[int], *what: Hashable) -> int:
-        """A number for several columns and what is made of them, which is the negative for their negatives."""
+        """A number for the result of an op on several columns; it is the negative for their negatives."""
         first = next(filter(None, numbers), 0)
         sign = -1 if first < 0 else 1
         return sign * self._number(*what, *(sign * number for number in numbers)) if first else 0
 
     def _of_op(self, site: NodeView, said_too: Hashable, row: Sequence[int]) -> int:
-        """A number for what an op makes of columns that have these."""
+        """A number for the result of an op on columns with these numbers."""
         op = site.node.op
         if op == "Neg":
             return -row[0]
@@ -165,7 +168,7 @@ class EqualColumns:
         return self._number(op, said_too, *row)
 
     def _computed_columns(self, site: NodeView, name: str, shape: Shape, depth: int) -> Numbers | None:
-        """What an op makes of the columns of its inputs; None for one of which that is not known."""
+        """The numbers of an op's output from those of its inputs; None if they are unknown."""
         op, home, rank = site.node.op, site.scope, len(shape)
         if op in POINTWISE:
             return self._pointwise(site, shape, depth)
@@ -214,7 +217,7 @@ class EqualColumns:
         return self._named(made, home, name)
 
     def _regrouped(self, own: Numbers, width: Any) -> Numbers | None:
-        """Columns of rows that are joined, or cut, into rows of another width; None where they do not come out even."""
+        """Columns of rows that are joined or split into rows of another width; None if they do not divide evenly."""
         if not isinstance(width, int) or max(width, own.size) % min(width, own.size):
             return None
         rows = own.reshape(-1, min(width, own.size))
@@ -232,7 +235,7 @@ class EqualColumns:
         return np.broadcast_to(made, (count, *made.shape)) if isinstance(count, int) else made
 
     def _from_sequence(self, taken: SequenceElement, site: NodeView, name: str, depth: int) -> Numbers | None:
-        """What is taken out of a sequence: a tensor that was put in, or columns cut out of one that is followed."""
+        """An element of a sequence: an inserted tensor, or columns split from a followed tensor."""
         whole = taken.node.inputs[taken.position]
         own, given = self._lookup(taken.node.scope, whole, depth), taken.node.shape(taken.position)
         if own is None or given is None or taken.drops or taken.axis is None:
@@ -245,7 +248,7 @@ class EqualColumns:
         return np.moveaxis(np.moveaxis(own, axis, 0)[taken.start : taken.end], 0, axis)
 
     def _bounds(self, site: NodeView, name: str) -> Any:
-        """(start, end, axis from the end, step) for each axis that an op cuts; None for an op that does not."""
+        """(start, end, axis from the end, step) for each axis that an op slices; None for an op that does not slice."""
         cut = slice_parameters(site) if site.node.op == "Slice" else None
         if site.node.op == "Split":
             axis, at = site.attribute("axis", 0), site.node.outputs.index(name)
@@ -262,7 +265,7 @@ class EqualColumns:
         ]
 
     def _cut(self, site: NodeView, name: str, own: Numbers) -> Numbers | None:
-        """What is left of columns by an op that cuts them, or what is before them."""
+        """The remaining columns after a slice, or the columns of its input."""
         bounds = self._bounds(site, name)
         for start, end, axis, step in bounds or ():
             if axis >= -own.ndim:
@@ -272,11 +275,13 @@ class EqualColumns:
         return None if bounds is None else own
 
     def _cuts_ahead(self, site: NodeView, name: str, behind: int) -> bool:
-        """Whether an op cuts along an axis before the last ones, which may leave as many rows, and others."""
+        """Whether an op slices along an axis before the last ones, which may keep the number of rows, but select
+        others.
+        """
         return any(axis < -behind for _, _, axis, _ in self._bounds(site, name) or ())
 
     def _pointwise(self, site: NodeView, shape: Shape, depth: int) -> Numbers | None:
-        """Each column by itself, with what is one for all of them."""
+        """Each column separately, with the parts that are the same for all of them."""
         sides: list[Numbers] = []
         for place, read in enumerate(site.inputs):
             own = site.shape(place)
@@ -292,7 +297,7 @@ class EqualColumns:
         return self._column_by_column(site, sides)
 
     def _column_by_column(self, site: NodeView, sides: Sequence[Numbers]) -> Numbers | None:
-        """A number for what an op makes of each column, and of what is one for all of them."""
+        """A number for the result of an op on each column, and on the parts that are the same for all of them."""
         if len({side.shape for side in sides if side.ndim}) != 1:
             return None
         said_too = tuple(item.SerializeToString() for item in site.node.proto.attribute)
@@ -303,7 +308,7 @@ class EqualColumns:
 
 
 def _gathered(site: NodeView, own: Numbers) -> Numbers | None:
-    """Columns by their places, as a Gather takes them, or as they are where it takes other rows."""
+    """Columns by their indices, as a Gather selects them; unchanged if it selects other rows."""
     rank, places, sizes = len(site.shape(0) or ()), site.numbers(1), site.shape(1)
     at = normalize_axis(site.attribute("axis", 0), rank) - rank + own.ndim
     if at < 0:

@@ -44,7 +44,7 @@ from surgeon.shapes.tensor_types import (
 Kinds: TypeAlias = tuple[type, ...]
 SIZES: Kinds = (int, Expr)
 NUMBERS: Kinds = (int, Expr, ratios.Ratio)
-LIMIT = 64  # elements; a larger tensor holds data, not sizes
+LIMIT = 64  # elements; a larger tensor is data, not sizes
 
 
 def of_array(array: np.ndarray) -> ValueArray | None:
@@ -64,13 +64,13 @@ def as_array(value: ValueArray | None, dtype: int | None) -> np.ndarray | None:
 
 
 def unknown_value(dtype: int | None, sizes: Sequence[int]) -> ValueArray | None:
-    """A value of which only the number of elements is known; None for what holds no sizes."""
+    """A value of which only the number of elements is known; None for a tensor without sizes."""
     count = prod(sizes)
     return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
 
 
 def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    """What numpy makes of values.  Raises CannotInfer where it refuses, as the op would: sizes or axes do not fit."""
+    """The result of numpy.  Raises CannotInfer if numpy rejects the sizes or axes; the op would too."""
     try:
         return function(*given, **options)
     except (ValueError, IndexError, OverflowError) as refusal:
@@ -89,7 +89,7 @@ def _broadcast_map(function: Callable[..., Any], *arrays: ValueArray) -> ValueAr
 
 
 def _map_known(function: Callable[..., Any], *arrays: ValueArray, kinds: Kinds = SIZES) -> ValueArray:
-    """As `_spread`, with None where an element is unknown, or of none of the kinds that the function takes."""
+    """As `_broadcast_map`, with None if an element is unknown, or of a type that the function does not support."""
 
     def on_known(*items: Any) -> Any:
         return function(*items) if all(isinstance(item, kinds) for item in items) else None
@@ -98,7 +98,7 @@ def _map_known(function: Callable[..., Any], *arrays: ValueArray, kinds: Kinds =
 
 
 def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
-    """A rule for an op of so many inputs (None: any number but 0) with elements of these kinds."""
+    """A rule for an op with this number of inputs (None: any number but 0) and elements of these types."""
 
     def compute(site: NodeView) -> Sequence[ValueArray | None]:
         require(len(site.inputs) > 0)
@@ -110,7 +110,7 @@ def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Ki
 
 
 def _divide(a: Size, b: Size) -> Size | None:
-    """Integer division of ONNX, towards zero; of open sizes where the division is exact or both are not negative."""
+    """Integer division of ONNX, towards zero; of symbolic sizes if the division is exact or both are not negative."""
     if isinstance(a, int) and isinstance(b, int):
         return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     exact = exact_quotient(a, b)
@@ -144,7 +144,7 @@ def _modulo(site: NodeView) -> Sequence[ValueArray | None]:
 
 
 def equals(a: Size, b: Size) -> bool | None:
-    """Whether two sizes are equal; None where the symbols decide."""
+    """Whether two sizes are equal; None if it depends on the symbols."""
     if a == b:
         return True
     apart = (isinstance(a, int) and isinstance(b, int)) or isinstance(a - b, int)
@@ -175,7 +175,7 @@ def _where(site: NodeView) -> Sequence[ValueArray | None]:
 
 
 def _is_small(sizes: Sequence[int]) -> bool:
-    """Whether an array of these sizes can be made, and is small enough to be kept."""
+    """Whether an array of these sizes can be created, and is small enough to be kept."""
     return all(0 <= size <= LIMIT for size in sizes) and prod(sizes) <= LIMIT
 
 
@@ -202,7 +202,7 @@ def _not(truth: bool | None) -> bool | None:
 
 
 def _constant(site: NodeView) -> Sequence[ValueArray | None]:
-    """A Constant whose value comes by reference from the call of a function."""
+    """A Constant whose value is a reference to an attribute of the function's call."""
     item = constant(site)
     if item is None or item.name == "value" or not (item.ints or item.HasField("i")):
         return [None]

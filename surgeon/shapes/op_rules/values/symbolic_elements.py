@@ -91,7 +91,7 @@ def moved_mask(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> 
 
 
 def _half(site: NodeView, choice: AffineMask, shape: Shape) -> AffineMask | None:
-    """Trilu of equal elements: they stay on one side of a diagonal, and are 0 on the other."""
+    """Trilu of equal elements: they stay on one side of a diagonal, and become 0 on the other."""
     shift = site.sizes(1) if site.has(1) else [0]
     if not choice.is_uniform or not shift or len(shift) != 1 or len(shape) < 2:
         return None
@@ -152,7 +152,7 @@ class SymbolicElements:
             found.append(AffineIndex(own.offset, own.strides[:-1]) if known and own is not None else None)
         return found
 
-    # Without recursion: a rule that misses an operand is run again once that is known
+    # Without recursion: a rule that lacks an operand runs again once that is known
 
     def _lookup(self, is_mask: bool, scope: Scope, name: str) -> Any:
         home = self.shapes.origin.scope(scope).defining_scope(name)
@@ -269,7 +269,7 @@ class SymbolicElements:
         return affine.picked(found, columns) if is_inside and len(columns) == len(found.strides) else None
 
     def _concatenated(self, site: NodeView, shape: Shape) -> AffineIndex | None:
-        """The index of tensors put behind one another."""
+        """The index of concatenated tensors."""
         parts = [(self.affine(site.scope, read), site.shape(place)) for place, read in enumerate(site.inputs)]
         known = [(found, sizes) for found, sizes in parts if found is not None and sizes is not None]
         return (
@@ -338,7 +338,7 @@ class SymbolicElements:
         return None if wide[0] is None or wide[1] is None else affine_mask.both(wide[0], wide[1], op == "And", shape)
 
     def _selected(self, site: NodeView, shape: Shape) -> AffineMask | None:
-        """Where, of two values, or by a condition that is the same everywhere."""
+        """Where: between two values, or by a condition that is the same everywhere."""
         given = list(self._inputs(site))
         if len(given) < 3:
             return None
@@ -352,7 +352,7 @@ class SymbolicElements:
         return affine_mask.moved(picked, affine.spreading(own, shape), shape)
 
     def _inputs(self, site: NodeView) -> Iterator[tuple[AffineMask, Shape]]:
-        """The choices that a node reads with their shapes, up to the first that is none."""
+        """The masks that a node reads with their shapes, up to the first other tensor."""
         for read in site.inputs:
             choice, shape = self.choice(site.scope, read), self.shapes.facts(site.scope, read).shape
             if choice is None or shape is None:
