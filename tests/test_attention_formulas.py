@@ -160,7 +160,7 @@ CASES = {
 }
 REFUSED = {
     "quantised keys": gqa(more=drawn(1)),
-    "padding whose window is empty": gqa({"local_window_size": 2}, [2, 4], S),
+    "padding row whose window is empty": gqa({"local_window_size": 2}, [2, 4], S),
     "a bias of heads": mha(bias=drawn(3 * N * H), key=drawn(B, N, 6, H, seed=2), value=drawn(B, N, 6, H, seed=3)),
 }
 # fmt: on

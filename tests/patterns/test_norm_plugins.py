@@ -165,5 +165,5 @@ def test_the_formulas_are_the_definitions():
             f'{{ y = ScatterElements<axis = 2, reduction = "{how}">(x, i, u) }}'
         )
         np.testing.assert_allclose(found, run(own, x=x, i=indices, u=updates), rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="no negative indices"):
+    with pytest.raises(ValueError, match="does not support negative indices"):
         tensorrt_scatter_elements(x, indices - 1, updates, axis=2, reduction="add")

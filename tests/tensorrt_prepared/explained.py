@@ -24,7 +24,7 @@ REASONS = (
     (r"^ai\.onnx::(?:Unique|NonZero)\b", DATA),
     (r"^ai\.onnx::Compress", f"its condition is an input: {DATA}"),
     (r"needs (?:the )?(?:axes|axis|scales|depth|frame_step) to be", HELD),
-    (r"tells sizes or axes", HELD),
+    (r"determines sizes or axes|must know the axes", HELD),
     (r"^ai\.onnx::(?:Col2Im|MelWeightMatrix|Upsample)", HELD),
     (r"^ai\.onnx::CumProd", "its axis is an input"),
     (r"^ai\.onnx::DFT", "its length or axis is an input, or it goes back from one side"),
