@@ -378,13 +378,13 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         ((path, refused), "does not run on these inputs"),
         ((path, path, "--dim", "m=2"), "No input has a dynamic dim 'm'"),
         ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
-        ((path, path, "--threads", "-1"), "Invalid number of threads: -1"),
-        ((path, path, "--rounds", "0"), "The number of rounds must be at least 1, but is 0"),
-        ((path, path, "--loads", "0"), "The number of loads must be at least 1, but is 0"),
-        ((path, path, "--seconds", "-1"), "The number of seconds must be at least 0, but is -1.0"),
-        ((path, path, "--precision", "-1"), "The precision must be at least 0, for example 0.01, but is -1.0"),
+        ((path, path, "--threads", "-1"), "Invalid number of threads -1"),
+        ((path, path, "--rounds", "0"), "Invalid number of rounds 0"),
+        ((path, path, "--loads", "0"), "Invalid number of loads 0"),
+        ((path, path, "--seconds", "-1"), "Invalid number of seconds -1.0"),
+        ((path, path, "--precision", "-1"), "Invalid precision -1.0"),
         ((path, path, "--cpu-time", "--threads", "2"), "Processor time needs one thread"),
-        ((path, path, "--seed", "-1"), "The seed must be an integer of at least 0, but is -1"),
+        ((path, path, "--seed", "-1"), "Invalid seed -1"),
         ((path, tmp_path / "none.onnx"), "none.onnx"),
     )
     for arguments, words in cases:
@@ -400,7 +400,7 @@ def test_two_packages_of_one_runtime_are_reported(tmp_path, monkeypatch):
 
 
 def test_one_model_is_not_enough(tmp_path):
-    with pytest.raises(UsageError, match="needs at least two models"):
+    with pytest.raises(UsageError, match="Give two or more"):
         surgeon.bench(save(tmp_path, WORK))
     assert run("bench", save(tmp_path, WORK)).exit_code == 2
 

@@ -16,9 +16,9 @@ from tests.test_model_check import body
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rtol": -1e-3}, "rtol must be a finite number of at least 0, but is -0.001."),
-        ({"atol": math.nan}, "atol must be a finite number of at least 0, but is nan."),
-        ({"rtol": math.inf}, "rtol must be a finite number of at least 0, but is inf."),
+        ({"rtol": -1e-3}, "Invalid rtol -0.001. Give a finite number of at least 0."),
+        ({"atol": math.nan}, "Invalid atol nan. Give a finite number of at least 0."),
+        ({"rtol": math.inf}, "Invalid rtol inf. Give a finite number of at least 0."),
         ({"seed": -1}, "Invalid seed -1. Give an integer of at least 0."),
         ({"dims": {"b": -2}}, "The dim 'b' has the size -2. Give an integer of at least 0."),
         ({"custom_ops": ["none.so"]}, "Custom-op library not found: none.so"),

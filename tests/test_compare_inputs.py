@@ -135,7 +135,7 @@ def test_files_that_hold_no_inputs_are_refused(tmp_path: Path) -> None:
     (data / "input_0.pb").write_bytes(b"\xff\xff")
     missing = tmp_path / "none.npz"
     for path, message in (
-        (missing, f"Inputs not found: {missing} (expected an .npz file or a folder)"),
+        (missing, f"No inputs found at {missing}. Give an .npz file or a folder of .npz files."),
         (single, f"{single} contains a single array without a name. Save it with numpy.savez."),
         (empty, f"Folder {empty} contains neither .npz files nor ONNX test data (input_0.pb)."),
         (data, f"{data / 'input_0.pb'} cannot be read as a tensor. Write it with onnx.save_tensor."),

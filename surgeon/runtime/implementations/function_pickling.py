@@ -58,7 +58,7 @@ def pickle_function(function: Callable[..., Any]) -> bytes:
     try:
         with _lock, _by_value(_module_of(function)) as names:
             _pickler(buffer, names).dump(function)
-    except Exception as error:  # whatever a user's object raises when it is asked to be pickled
+    except Exception as error:  # a user's object may raise anything
         raise UsageError(f"{type(error).__name__}: {' '.join(str(error).split())}") from error
     return buffer.getvalue()
 
@@ -78,7 +78,7 @@ def is_user_module(module: ModuleType) -> bool:
     """Whether a module is the user's own: not Python's, not installed and not surgeon's."""
     file = getattr(module, "__file__", None)
     if file is None:
-        return getattr(module, "__spec__", None) is None  # made by hand: nothing can import it by name
+        return getattr(module, "__spec__", None) is None  # created by hand: it cannot be imported by name
     return not any(Path(file).is_relative_to(folder) for folder in _libraries())
 
 

@@ -65,7 +65,7 @@ class ConsistentSizes:
             with nullcontext(self._model) if isinstance(self._model, Model) else Model.open(self._model) as opened:
                 free = dynamic_dims(list(required_inputs(opened.skeleton.graph).values()))
                 fitting = SizeSolver(_with(self._chosen, _constraints(ShapeInference(OriginalModel(Index(opened))))))
-        except (GraphError, ModelFileError, SizeError):  # running it reports what is wrong
+        except (GraphError, ModelFileError, SizeError):  # a run of the model reports the error
             return None
         return {key: parse_size(key) for key in free}, fitting
 

@@ -139,7 +139,7 @@ def _hidden(blank: Blank, form: str) -> np.ndarray:
         found[np.arange(len(found)), blank.random.integers(0, found.shape[1], len(found))] = False
         half = max(len(found) // 2, 1)
         if form in ("a row", "some"):
-            found[::half] = form == "a row"  # some: rows of ones only, if ones are what hides
+            found[::half] = form == "a row"  # "some" hides by ones: a row of only ones
         if form == "some" and len(found) > 1:
             found[-1] = True
     return found.reshape(blank.shape)

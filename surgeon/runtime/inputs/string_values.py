@@ -64,7 +64,7 @@ def unmatched(model: ModelProto) -> str:
             except re.error:
                 is_met = False
             if not is_met:
-                return f"surgeon knows no strings that show a difference for {pattern!r}: all match, or none"
+                return f"the generated strings do not test {pattern!r}: all match, or none"
     return ""
 
 

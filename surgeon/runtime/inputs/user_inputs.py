@@ -62,7 +62,7 @@ def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, 
 def _sets(path: Path, wanted: Sequence[str]) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
     """Yield the sets at a path; those of a folder in natural order of names."""
     if not path.exists():
-        raise UsageError(f"Inputs not found: {path} (expected an .npz file or a folder)")
+        raise UsageError(f"No inputs found at {path}. Give an .npz file or a folder of .npz files.")
     if not path.is_dir():
         yield path, _read_npz(path)
         return

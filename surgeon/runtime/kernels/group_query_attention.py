@@ -65,7 +65,7 @@ def group_query_attention(
     totals = np.full(batch, most) if seqlens_k is None else np.ravel(seqlens_k).astype(np.int64) + 1
     pasts = np.zeros(batch, np.int64) if rows == most else totals - rows
     if (pasts < 0).any() or totals.max() > most:
-        raise ValueError(f"{rows} rows and {totals.tolist()} keys are neither a prompt of {most} nor follow a past")
+        raise ValueError(f"{rows} rows and {totals.tolist()} keys are neither a prompt of {most} nor after a past")
     if do_rotary:
         if cos_cache is None or sin_cache is None:
             raise ValueError("GroupQueryAttention with rotary embeddings needs cos_cache and sin_cache")

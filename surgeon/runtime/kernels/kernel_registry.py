@@ -340,7 +340,7 @@ def _batch_norm(
 
 
 def _optional(x: Any = None, **_: Any) -> Any:
-    # onnx puts the value into a list, from which its OptionalGetElement does not take it out again.
+    # onnx puts the value into a list, but its OptionalGetElement does not take it out.
     return x
 
 

@@ -94,7 +94,7 @@ def _axis(
     count = (-(-free // stride) if ceil else free // stride) + 1
     if ceil and (count - 1) * stride >= size + head:  # a window that begins after the axis does not count
         count -= 1
-    if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it raises
+    if count < 0 or (free < 0 and not ceil):  # ONNX Runtime rounds such a count up, or raises
         raise ValueError(f"a kernel that spans {extent} elements does not fit into {size} elements and their padding")
     return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=head, pad_end=tail)
 

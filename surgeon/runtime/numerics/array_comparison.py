@@ -316,9 +316,9 @@ def require_tolerances(rtol: float | None, atol: float | None) -> None:
     """Raise UsageError for a tolerance that is negative, infinite or not a number."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not isinstance(value, (int, float, type(None))):
-            raise UsageError(f"{name} must be a number, for example 1e-4, but is {value!r}.")
+            raise UsageError(f"Invalid {name} {value!r}. Give a number, for example 1e-4.")
         if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"{name} must be a finite number of at least 0, but is {value}.")
+            raise UsageError(f"Invalid {name} {value}. Give a finite number of at least 0.")
 
 
 def ignore_non_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:

@@ -156,7 +156,7 @@ class Worker:
         except OSError as error:
             why = error.strerror or str(error)
             raise UsageError(
-                f"surgeon cannot start a process to run models ({why}). End other processes, or use check='none'."
+                f"Cannot start a process to run models ({why}). End other processes, or use check='none'."
             ) from error
         self._is_new, self._late = True, threading.Event()
 

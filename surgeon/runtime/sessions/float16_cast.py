@@ -17,7 +17,7 @@ _SOURCE, _MADE = "x", "y"
 
 
 class Float16Caster:
-    """Casts float32 arrays to float16, but only after it was given `MIN_ELEMENTS` elements in total.
+    """Casts float32 arrays to float16, but only after calls with `MIN_ELEMENTS` elements in total.
 
     It does not cast if ONNX Runtime does not load or rounds differently from numpy.
     """

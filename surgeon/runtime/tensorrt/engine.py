@@ -37,7 +37,7 @@ class GpuEngine:
     """A model under TensorRT.  A context manager.
 
     short: allow TF32 for products of float32, which is TensorRT's default.  Raises SessionError for a model that
-    TensorRT refuses.
+    TensorRT rejects.
     """
 
     def __init__(self, source: ParseRequest, note: ReportProgress, *, short: bool) -> None:

@@ -174,19 +174,19 @@ def _require(
 ) -> None:
     """Raise UsageError for invalid options."""
     if not others:
-        raise UsageError("bench needs at least two models to compare, but got one.")
+        raise UsageError("Only one model is given. Give two or more to compare.")
     if seed < 0:
-        raise UsageError(f"The seed must be an integer of at least 0, but is {seed}.")
+        raise UsageError(f"Invalid seed {seed}. Give an integer of at least 0.")
     if threads < 0:
-        raise UsageError(f"Invalid number of threads: {threads}. Give at least 1, or 0 for one per physical core.")
+        raise UsageError(f"Invalid number of threads {threads}. Give at least 1, or 0 for one per physical core.")
     if rounds < 1:
-        raise UsageError(f"The number of rounds must be at least 1, but is {rounds}.")
+        raise UsageError(f"Invalid number of rounds {rounds}. Give at least 1.")
     if loads < 1:
-        raise UsageError(f"The number of loads must be at least 1, but is {loads}.")
+        raise UsageError(f"Invalid number of loads {loads}. Give at least 1.")
     if not 0 <= seconds < float("inf"):
-        raise UsageError(f"The number of seconds must be at least 0, but is {seconds}.")
+        raise UsageError(f"Invalid number of seconds {seconds}. Give at least 0.")
     if not precision >= 0:
-        raise UsageError(f"The precision must be at least 0, for example 0.01, but is {precision}.")
+        raise UsageError(f"Invalid precision {precision}. Give at least 0, for example 0.01.")
 
 
 def _provider(ep: str) -> str:

@@ -98,10 +98,10 @@ def _candidates(
     skeletons = [model.skeleton for model in models]
     if inputs:
         if dims:
-            raise UsageError("Inputs and dims cannot be combined, because the input data already has sizes.")
+            raise UsageError("--inputs and --dim cannot be combined, because the input data already has sizes.")
         sets = read_inputs(skeletons[0], inputs)
         if len(sets) != 1:
-            raise UsageError(f"bench needs one set of inputs, but got {len(sets)}. Give a single .npz file.")
+            raise UsageError(f"A benchmark needs one set of inputs, but there are {len(sets)}. Give one .npz file.")
         yield sets[0].arrays, {}
         return
     require_sizes(dims)
