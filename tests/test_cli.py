@@ -1,5 +1,6 @@
 """The command line: what each command writes, prints and returns."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 import surgeon
 from surgeon.display.content.rule_manual import targets_text
-from surgeon.rules.catalogue import resolve
+from surgeon.rules.catalogue import all_rules, groups, purposes, resolve
 from surgeon.runtime.provider_support import shipped_version
 from surgeon.versions import versions
 from tests.command_line import gelus, one_sentence, ops, result_in, rule_file, run, with_data_file
@@ -362,14 +363,50 @@ def test_help_and_a_rewrite_load_only_what_they_need(tmp_path: Path) -> None:
         assert not unwanted.intersection(loaded)
 
 
-def test_rules_lists_every_rule() -> None:
+def test_rules_lists_groups_and_families_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group with its size and purpose, each family with names of its files; --json has every rule."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("rules").stdout.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Groups:"
+    assert lines.index("Families:") == len(groups()) + 2
+    assert re.fullmatch(r"  ort +[0-9]+  all fusions for ONNX Runtime", lines[1])
+    assert set(purposes()) == set(groups())
+    assert {rule["name"] for rule in result_in(run("rules", "--json").stdout)["rules"]} >= {"gelu", "bias_gelu"}
+
+
+def test_rules_verbose_lists_every_rule() -> None:
     """By pack and file, with summary, targets and the opset they need."""
-    result = run("rules")
+    result = run("rules", "--verbose")
     assert result.exit_code == 0
-    assert "gelu  builtin: surgeon.patterns.activations.gelu" in result.stdout
-    assert "Fuse the exact GELU into one Gelu node." in result.stdout
-    assert "onnx (opset 20)" in result.stdout
-    assert "bias_gelu" in result.stdout
+    assert "gelu (builtin: surgeon.patterns.activations.gelu):\n" in result.stdout
+    text = " ".join(result.stdout.split())
+    assert "Fuse the exact GELU into one Gelu node." in text
+    assert "onnx (opset 20)" in text
+    assert all(f" {rule.name} " in text for _, _, rule in all_rules())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("skiplayer", "skip_layer_norm"),  # an op that it writes
+        ("vision", "roi_align"),  # a family
+        ("residual and", "skip_layer_norm"),  # its summary
+        ("QUICK_G", "quick_gelu"),  # its name
+        ("norms", "layer_norm"),  # a group
+        ("ORT", "gelu"),
+    ],
+)
+def test_rules_searches_for_a_text(text: str, name: str) -> None:
+    found = result_in(run("rules", text, "--json").stdout)["rules"]
+    assert name in [rule["name"] for rule in found]
+    assert len(found) < len(list(all_rules())) * 2 / 3
+    assert f"\n  {name} " in run("rules", text).stdout
+
+
+def test_rules_names_the_nearest_rules_if_no_text_matches() -> None:
+    assert "did you mean gelu" in one_sentence(run("rules", "gleu"), 2)
 
 
 def test_the_manual_of_a_rule_is_drawn_from_it() -> None:

@@ -119,7 +119,7 @@ def test_an_installed_pack_is_listed_explained_and_run(tmp_path: Path) -> None:
     (tmp_path / "my_pack-1.dist-info" / "entry_points.txt").write_text("[surgeon.rules]\nmy-pack = my_pack\n")
     path = save(tmp_path, "r = Relu(x) d = Sub(r, x) y = Abs(d)")
     with commands(PYTHONPATH=str(tmp_path)) as run_one:
-        assert "my-pack: my_pack.minus" in run_one("rules")[1]
+        assert "my-pack: my_pack.minus" in run_one("rules", "-v")[1]
         assert "The difference turned round" in run_one("rules", "difference")[1]
         for name in ("difference", "minus", "minus:difference", "my_pack.minus:difference"):
             out = tmp_path / f"{name.replace(':', ' ')}.onnx"

@@ -106,8 +106,8 @@ class TestOfAPackage:
         assert names() == (*OWN, "acme")
         assert isinstance(target_of("acme"), Target)
         assert [target.name for target in targets()] == [*OWN, "acme"]
-        assert "[ort|onnx|tensorrt|contrib|decomposed|acme]" in run("rewrite", "--help").stdout
-        assert "[ort|onnx|tensorrt|acme]" in run("check", "--help").stdout
+        assert "Installed: acme." in run("rewrite", "--help").stdout
+        assert "Installed: acme." in run("check", "--help").stdout
 
     def test_rewrite_writes_its_ops_and_proves_them(self, acme, saved, tmp_path):
         path, out = saved(GATE.format(x="x", y="y")), tmp_path / "out.onnx"
@@ -222,7 +222,7 @@ class TestOfAPackage:
         reported = {rule.name: targets_text(rule) for _, _, rule in all_rules()}
         assert reported["smooth_gate"] == "decomposed, acme"
         assert reported["gelu"] == "ort, onnx (opset 20), contrib, decomposed", "for acme as for onnx"
-        assert "acme_npu.rules" in run("rules").stdout
+        assert "acme_npu.rules" in run("rules", "-v").stdout
         assert "  acme       acme::SmoothGate(x)" in run("rules", "smooth_gate").stdout
 
     def test_rules_prove_its_form(self, acme, tmp_path, monkeypatch):

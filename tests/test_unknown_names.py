@@ -89,7 +89,7 @@ CASES = [
     ("rewrite m.onnx o.onnx -r GELU", "No rule is called 'GELU'; did you mean gelu?"),
     ("rewrite m.onnx o.onnx -r ort,-Skip-Layer-Norm", "No rule is called 'Skip-Layer-Norm'; did you mean skip_layer"),
     ("rewrite m.onnx o.onnx -r Gelu_Tanh", "did you mean gelu_tanh?"),
-    ("rules ORT", "No rule is called 'ORT'; did you mean ort?"),
+    ("rules Ortt", "No rule is called 'Ortt'; did you mean ort"),
     (f"{REWRITE} --expect Gelu=2", "expected of rule 'Gelu', which does not run; did you mean 'gelu'?"),
     ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule is called 'gleu'; did you mean gelu"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "'gleu', which --rules does not run; did"),

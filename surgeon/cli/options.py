@@ -19,6 +19,7 @@ from surgeon.cli.command_group import JSON
 from surgeon.cli.help_page import SECTIONS, HelpPage
 from surgeon.cli.param_types import BYTES, NAMED_NUMBER, NAMED_SIZES, OPSET, VARIABLE, ParsedType, TargetName
 from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased
+from surgeon.target_registry import OWN
 
 CHECK_OPTIONS = ("surgeon.proof.check_options", "CheckOptions")
 SHARED = (*(("surgeon.cli.option_groups", kind) for kind in ("CheckChoice", "Files", "Output")), CHECK_OPTIONS)
@@ -94,9 +95,11 @@ class DerivedOption(click.Option):
     """Converts click's value to the parameter's, if they differ."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the flags and the text, which has the default already."""
+        """Return the flags and the text, which has the default already; installed targets follow."""
         record = super().get_help_record(ctx)
-        return None if record is None else (record[0], self.help or "")
+        others = [name for name in self.type.choices if name not in OWN] if isinstance(self.type, TargetName) else []
+        more = f" Installed: {', '.join(others)}." if others else ""
+        return None if record is None else (record[0], f"{self.help}{more}")
 
 
 def derived_command(

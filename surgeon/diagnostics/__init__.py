@@ -3,4 +3,4 @@
 This package changes no model.  Start with `explanation.py` and `target_check.py`.
 """
 
-__all__ = ["explanation", "target_check"]
+__all__ = ["explanation", "rule_search", "target_check"]

@@ -7,7 +7,7 @@ GROUPS names those that people want together, by file or as file:rule, in the or
 others.  A rule by its name would import all files.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
 are in none; APPROXIMATE names those that join a group where approximate rules are asked for.  RENAMED gives the new
-name for each old one, which the message about an unknown rule suggests.
+name for each old one, which the message about an unknown rule suggests.  PURPOSES has a line for each group.
 """
 
 import pkgutil
@@ -226,6 +226,20 @@ GROUPS = {
     ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "bias_fast_gelu", "linear"),
 }
+
+PURPOSES = {
+    "ort": "all fusions for ONNX Runtime",
+    "transformers": "the same, for transformers only",
+    "onnx": "fusions and lowerings to standard ops (--target onnx)",
+    "tensorrt": "forms that TensorRT reads (--target tensorrt)",
+    "attentions": "attention, with masks, caches and rotary embeddings",
+    "norms": "layer, RMS, group, instance and batch norms",
+    "activations": "GELU, SiLU, softmax and others as one node",
+    "linear": "scales, biases and batch norms folded into weights",
+    "cleanup": "constants, duplicates, and nodes without effect",
+    "placeholders": "torch ops that an export left as custom ops",
+}
+"""The purpose of each group, in the order of `surgeon rules`."""
 
 APPROXIMATE = {"tensorrt": ("dynamic_quantize_lstm",), "onnx": ("dynamic_quantize_lstm",)}
 

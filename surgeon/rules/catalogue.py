@@ -148,7 +148,7 @@ def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
 
 
 def _pack_table(module: str, name: str) -> Mapping[str, Any]:
-    """The table GROUPS, APPROXIMATE or RENAMED of a pack's module; empty if it has none."""
+    """The table GROUPS, PURPOSES, APPROXIMATE or RENAMED of a pack's module; empty if it has none."""
     table: Mapping[str, Any] = getattr(_import(module), name, {})
     return table
 
@@ -160,6 +160,12 @@ def groups() -> dict[str, list[str]]:
         for name, members in _pack_table(point.module, "GROUPS").items():
             found.setdefault(name, []).extend(members)
     return found
+
+
+def purposes() -> dict[str, str]:
+    """The purpose of each group of all packs, from their `PURPOSES`; its members if it has none."""
+    known = {name: text for point in entry_points() for name, text in _pack_table(point.module, "PURPOSES").items()}
+    return known | {name: ", ".join(members) for name, members in groups().items() if name not in known}
 
 
 def _approximate_members(name: str) -> Iterator[Rule]:

@@ -201,9 +201,9 @@ def test_a_graph_of_graph_surgeon_comes_back_with_it():
 
 def test_it_is_listed_and_has_a_manual():
     listed = run("rules").output
-    assert "tails of detectors" in listed
+    assert "  detectors " in listed
     for name, tail in EDIT_ALIASES.items():
-        assert f"  {name} " in listed
+        assert name in listed
         manual = run("rules", name)
         assert manual.exit_code == 0
         assert f"surgeon append IN OUT {tail.kind}" in manual.output

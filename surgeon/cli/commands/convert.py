@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     "convert",
     {"source": "IN", "output": "OUT"},
     without=f"layers {OF_SITES}",
+    shared="report_path quiet",
     to=Spelling(metavar="DTYPE", type=click.Choice(["float16", "bfloat16", "float32", "int32"]), section="Options"),
 )
 def convert(
-    source: str,
-    output: str,
-    keep: Sequence[str],
-    rules: Sequence[str],
-    report_path: str | None,
-    quiet: bool,
-    options: "CheckOptions",
-    **settings: Any,
+    source: str, output: str, keep: Sequence[str], rules: Sequence[str], options: "CheckOptions", **settings: Any
 ) -> None:
     """Convert IN to another dtype with as few exceptions and Casts as possible, and write OUT.
 
@@ -39,9 +33,6 @@ def convert(
 
     kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
-    run_and_report(
-        lambda _: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
-        (source, output),
-        report_path=report_path,
-        quiet=quiet,
-    )
+    shown = {name: settings.pop(name) for name in ("report_path", "quiet")}
+    given = {"keep": kept or ("auto",), "rules": names, "options": options, **settings}
+    run_and_report(lambda _: run(source, output=output, **given), (source, output), **shown)

@@ -12,12 +12,7 @@ from surgeon.cli.report_file import emit, require_report_path
 
 @derived_command("explain", {"source": "MODEL"}, top=Spelling(type=click.IntRange(min=1)))
 def explain(
-    source: str,
-    rules: Sequence[str],
-    node: str | None,
-    verbose: bool,
-    report_path: str | None,
-    **settings: Any,
+    source: str, rules: Sequence[str], node: str | None, verbose: bool, report_path: str | None, **settings: Any
 ) -> None:
     """Show where rules almost match in MODEL, why they do not, and which change would help.
 

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from surgeon.proof.check_options import CheckOptions
     from surgeon.rules.rule import Rule
 
+SHOWN = "report_path quiet diff verbose"
 
-@derived_command("rewrite", {"source": "IN", "output": "OUT"}, without="progress", jobs=Spelling(section="Checks"))
+
+@derived_command(
+    "rewrite", {"source": "IN", "output": "OUT"}, without="progress", shared=SHOWN, jobs=Spelling(section="Checks")
+)
 def rewrite(
     source: str,
     output: str,
     rules: Sequence[str],
     inline: Sequence[str],
-    report_path: str | None,
-    quiet: bool,
-    diff: bool,
-    verbose: bool,
     options: "CheckOptions",
     plugins: Sequence[str] = (),
     **settings: Any,
@@ -45,13 +45,11 @@ def rewrite(
     requested: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *rules]
     settings["inline"] = [name for item in inline for name in item.split(",") if name]
 
+    shown = {name: settings.pop(name) for name in SHOWN.split()}
     run_and_report(
         lambda note: run(source, requested, output=output, options=options, progress=note, **settings),
         (source, output),
-        report_path=report_path,
-        quiet=quiet,
-        diff=diff,
-        verbose=verbose,
+        **shown,
     )
 
 

@@ -2,8 +2,8 @@
 
 import gc
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,7 @@ from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.progress import progress
 from surgeon.cli.report_file import emit
-from surgeon.display.registry import CommandResult
-from surgeon.errors import UsageError
+from surgeon.errors import RuleError, UsageError
 from surgeon.printed_commands import command
 
 if TYPE_CHECKING:
@@ -22,14 +21,15 @@ if TYPE_CHECKING:
 
 
 @derived_command(
-    positional={"name": "[NAME]"}, targets=Spelling("--target", "NAME", TargetName(), multiple=True, section="Target")
+    positional={"name": "[NAME]"},
+    shared="custom_ops cache",
+    targets=Spelling("--target", "NAME", TargetName(), multiple=True, section="Target"),
 )
-def rules(
-    name: str | None, custom_ops: Sequence[str], cache: bool, prove: bool = False, targets: Sequence[str] = ()
-) -> None:
-    """List rules, show the manual of a rule, or prove it.
+def rules(name: str | None, verbose: bool, prove: bool = False, targets: Sequence[str] = (), **settings: Any) -> None:
+    """List groups and families of rules, search for rules, show the manual of a rule, or prove it.
 
-    NAME is a rule or a rule file, as for --rules: gelu, ./my_rules.py, package.module:name.
+    NAME is a rule or a rule file, as for --rules: gelu, ./my_rules.py, package.module:name.  For a group, or another
+    text, surgeon lists the rules that contain it in their name, file, family, ops or summary.  --verbose lists all.
     Example: surgeon rules gelu --prove
     Exit codes: 1 a form failed or is unproved, with --prove
 
@@ -37,22 +37,43 @@ def rules(
         prove: prove every pattern against every form of the replacement, on generated models.
         targets: prove only the forms of this target.
     """
-    from surgeon.display.terminal.rule_manual import print_list, print_postprocessing, rule_list
+    from surgeon.diagnostics.rule_search import rules_with
+    from surgeon.display.terminal.rule_manual import listing, postprocessing, rule_list
     from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
     from surgeon.rules.edit_aliases import EDIT_ALIASES
 
-    if name is None:
-        if prove:
+    if prove:
+        if name is None:
             raise UsageError(f"--prove needs the names of rules: {command('rules', 'NAMES', '--prove')}")
-        known, members = list(all_rules()), groups()
-        emit([rule_list(known, members)], show=lambda: print_list(known, members, sys.stdout))
-    elif name in EDIT_ALIASES and not prove:
-        data = {"name": name, **EDIT_ALIASES[name]._asdict()}
-        emit([CommandResult("tail", data)], show=lambda: print_postprocessing(name, sys.stdout))
-    elif prove:
-        _prove_rules(unique_rules(resolve(name)), targets, custom_ops, cache=cache)
+        _prove_rules(unique_rules(resolve(name)), targets, **settings)
+    elif name is not None and name in EDIT_ALIASES:
+        emit([postprocessing(name)])
+    elif name is not None and name not in groups() and (named := _named(name)):
+        emit(named)
     else:
-        emit(unique_rules(resolve(name)))
+        found = list(all_rules()) if name is None else rules_with(name)
+        emit([rule_list(found)], show=lambda: _print(listing(found, verbose or name is not None)))
+
+
+def _named(name: str) -> "Sequence[Rule]":
+    """The rules that a name resolves to; none for a text that is not a name.  Raises RuleError for a file."""
+    from surgeon.rules.catalogue import file_of, resolve, unique_rules
+
+    try:
+        return unique_rules(resolve(name))
+    except RuleError:
+        if file_of(name) is not None:
+            raise
+        return ()
+
+
+def _print(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Print rows of a name and a text by title."""
+    formatter = click.HelpFormatter(max_width=110)
+    for title, rows in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(rows)
+    click.echo(formatter.getvalue().strip("\n") or "No rule pack is installed.")
 
 
 def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str], *, cache: bool) -> None:

@@ -1,69 +1,55 @@
 """The list of all rules on a terminal, and the manual of a detector's post-processing."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+import textwrap
+from collections.abc import Iterable
 
 from surgeon.display.content.rule_manual import summary, targets_text
 from surgeon.display.registry import CommandResult, builder_of
-from surgeon.display.terminal.console import make_console
 from surgeon.printed_commands import command
+from surgeon.rules.catalogue import groups, purposes, resolve, unique_rules
 from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.rules.rule import Rule
 
 
-def rule_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]]) -> CommandResult:
+def rule_list(found: Iterable[tuple[str, str, Rule]]) -> CommandResult:
     """All rules, tails of detectors and groups, as JSON can hold them."""
     rules = [{**builder_of(rule).data(rule), "pack": pack, "module": module} for pack, module, rule in found]
     tails = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
-    return CommandResult("rules", {"rules": rules, "tails": tails, "groups": dict(groups)})
+    return CommandResult("rules", {"rules": rules, "tails": tails, "groups": groups()})
 
 
-def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO) -> None:
-    """Print all rules by pack and file: name, summary, and targets with their lowest opset; then the groups."""
-    from rich.table import Table
-    from rich.text import Text
-
-    console = make_console(stream)
-    files: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+def listing(found: Iterable[tuple[str, str, Rule]], verbose: bool) -> dict[str, list[tuple[str, str]]]:
+    """Names and texts by title: the groups, and the families with the names of their files; verbose: every rule."""
+    families: dict[str, list[str]] = {}
+    files: dict[str, list[tuple[str, str]]] = {}
     for pack, module, rule in found:
-        files.setdefault((module.rpartition(".")[2], f"  {pack}: {module}"), []).append(
-            (rule.name, summary(rule), targets_text(rule))
-        )
-    width = max((len(row[0]) for rows in files.values() for row in rows), default=0)
-    sections = dict(files)
-    if files:
-        sections["tails of detectors", ""] = [(name, tail.summary) for name, tail in EDIT_ALIASES.items()]
-        sections["groups", ""] = [(name, ", ".join(members)) for name, members in groups.items()]
-    for place, ((title, where), rows) in enumerate(sections.items()):
-        if place:
-            console.print()
-        console.print(Text.assemble((title, "bold"), where), soft_wrap=True)
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(min_width=width + 2, overflow="fold")
-        for ratio in (2, 1) if where else (None,):
-            table.add_column(ratio=ratio, overflow="fold")
-        for name, *words in rows:
-            table.add_row(f"  {name}", *words)
-        console.print(table)
-    if not files:
-        console.print("No rule pack is installed.")
+        *_, family, file = f"{pack}.{module}".split(".")
+        families.setdefault(family, []).append(file)
+        row = rule.name, f"{summary(rule)} [{targets_text(rule)}]"
+        files.setdefault(f"{file} ({pack}: {module})", []).append(row)
+    if verbose or not files:
+        return files
+    families["detectors"] = list(EDIT_ALIASES)
+    texts = {name: f"{len(names)} rules: {', '.join(dict.fromkeys(names))}" for name, names in families.items()}
+    two_lines = 90  # characters, next to the names of families
+    return {
+        "Groups": [(name, f"{len(unique_rules(resolve(name))):>3}  {purpose}") for name, purpose in purposes().items()],
+        "Families": [(name, textwrap.shorten(text, two_lines, placeholder=" ...")) for name, text in texts.items()],
+    }
 
 
-def print_postprocessing(name: str, stream: TextIO) -> None:
-    """Print the manual of a detector's post-processing."""
+def postprocessing(name: str) -> CommandResult:
+    """The manual of a detector's post-processing."""
     from surgeon.edits.detection.postprocessing_edits import POSTPROCESSING as EDITS
 
     tail = EDIT_ALIASES[name]
-    console = make_console(stream)
-    console.print(name, style="bold")
-    console.print(f"  {tail.summary}", soft_wrap=True)
-    about = (
+    texts = (
+        tail.summary,
         "This is an edit, because it changes the outputs. surgeon finds the head by its structure, appends the "
         "post-processing, compares it with numpy, and runs the rules on the result.",
         f"With settings, for example thresholds: {command('append', 'IN', 'OUT', tail.kind)}",
         *([f"Only for --target {tail.target}."] if tail.target else []),
+        *(inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0].splitlines(),
     )
-    manual = (inspect.getdoc(EDITS[tail.kind]) or "").partition("\n\nExamples:")[0]
-    for text in (*about, *manual.splitlines()):
-        console.print(f"  {text}" if text else "", soft_wrap=True)
+    return CommandResult("tail", {"name": name, **tail._asdict()}, [name, *(f"  {text}".rstrip() for text in texts)])
