@@ -194,7 +194,7 @@ def test_top_limits_the_different_misses() -> None:
     last = printed(explanations(model, gelu, top=2)).splitlines()[-1]
     assert last == "  and 2 more for other reasons (--top shows more)"
     assert len(explain(stack_of_different(8), gelu, top=None)) == 8
-    with pytest.raises(UsageError, match="top must be at least 1"):
+    with pytest.raises(UsageError, match="Invalid top="):
         explain(model, gelu, top=0)
 
 

@@ -194,8 +194,8 @@ def test_a_name_in_a_rule_that_nothing_has_is_given_with_the_nearest(folder, op,
 @pytest.mark.parametrize(
     ("called", "wanted"),
     [
-        (lambda: surgeon.upgrade("m.onnx", "o.onnx", 20), "opset='o.onnx' is not an integer."),
-        (lambda: surgeon.upgrade("m.onnx", None, "o.onnx"), "opset=None is not an integer."),
+        (lambda: surgeon.upgrade("m.onnx", "o.onnx", 20), "Invalid opset='o.onnx'."),
+        (lambda: surgeon.upgrade("m.onnx", None, "o.onnx"), "Invalid opset=None."),
         (lambda: surgeon.edit("m.onnx", "rename x=z"), "'rename x=z' is not an edit. Give values of surgeon.edits"),
     ],
 )

@@ -161,7 +161,7 @@ def explanations(
     """As `explain`, with the sites of each rule."""
     resolve_provider(target, ep)
     if top is not None and top < 1:
-        raise UsageError(f"top must be at least 1, not {top}.")
+        raise UsageError(f"Invalid top={top}. Give at least 1.")
     chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
@@ -384,7 +384,7 @@ def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
 def _nodes_named(index: Index, name: str) -> list[Node]:
     """Nodes of this name in all scopes, else the producer of a tensor of this name."""
     if not isinstance(name, str):
-        raise UsageError(f"node={name!r} must be a string: the name of a node, or of a tensor that a node produces.")
+        raise UsageError(f"Invalid node={name!r}. Give the name of a node, or of a tensor that a node produces.")
     nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]
     found = [node for _, node in nodes if node.label == name] or [node for _, node in nodes if name in node.outputs]
     if found:

@@ -59,13 +59,12 @@ def check(
             is reported, but is not a problem.  Default: "cpu".
         custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
             for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
-        load: take the runtime's own word: have TensorRT's parser read the model, or, where nothing stands against ONNX
-            Runtime's CPU provider, have that load it.
+        load: also load the model in the runtime: TensorRT's parser, or ONNX Runtime on the CPU if there is no problem.
         run_time: CPU time for the runtime to load or build the model.
         trt: TensorRT package to use: "tensorrt-rtx" or "tensorrt".  Default: "tensorrt-rtx".
         build: also build an engine.  This needs no GPU.
         sm: compute capability of the GPU that the engine is for: "75", "80", "86", "89", "120" or "121".
-        dims: sizes of free dimensions in that build: one, or (least, best, largest).
+        dims: sizes of dynamic dims in that build: one, or (smallest, best, largest).
 
     Returns:
         The findings, those that stop the model first.  If no finding `stops`, surgeon knows no reason why the target
@@ -118,11 +117,11 @@ def _request(
 ) -> RuntimeRequest:
     """The request to the target's runtime.  Raises UsageError if the target has none."""
     if target.name != "tensorrt" and (trt is not None or build or dims):
-        raise UsageError(f"trt, build and dims need target tensorrt, but the target is {target.name}.")
+        raise UsageError(f"Target {target.name} does not support trt, build and dims. They need target tensorrt.")
     if build and not load:
-        raise UsageError("build cannot be combined with load=False, because TensorRT must load the model to build it.")
+        raise UsageError("A build needs load=True, because TensorRT must load the model to build it.")
     if dims and not build:
-        raise UsageError("dims needs build, because sizes matter only for an engine.")
+        raise UsageError("Sizes (dims) need build, because they matter only for an engine.")
     require_run_time(run_time)
     ranges = {name: _range(name, size) for name, size in dims.items()}
     return RuntimeRequest(load, run_time, trt, device=str(sm) if build else None, dims=ranges, plugins=plugins)

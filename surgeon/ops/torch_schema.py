@@ -228,7 +228,7 @@ def matching_overload(
     if not everything:
         near = near_names(namespace, name)
         hint = f"did you mean {' or '.join(near)}?" if near else "give its schema to surgeon.torch_schema."
-        raise UsageError(f"surgeon does not know the schema of {namespace}::{name}; {hint}")
+        raise UsageError(f"Unknown schema of {namespace}::{name}; {hint}")
     of_name = [one for one in everything if overload is None or one.overload == overload]
     if not of_name:
         listed = ", ".join(one.overload or "default" for one in everything)

@@ -393,12 +393,12 @@ def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: PrependImage("x", resize=8), "resize of PrependImage must be two integers, or None, not 8"),
-        (lambda: PrependImage("x", resize=(8, 8.0)), "resize of PrependImage must be two integers"),
-        (lambda: PrependImage("x", mean=0.5), "mean of PrependImage must be a list of numbers, not 0.5"),
-        (lambda: AppendNms("y", most="all"), "most of AppendNms must be an integer, not 'all'"),
-        (lambda: AppendNms("y", iou=None), "iou of AppendNms must be a number, not None"),
-        (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free must be a string, or None, not 0"),
+        (lambda: PrependImage("x", resize=8), "Invalid resize of PrependImage: expected two integers, or None, got 8"),
+        (lambda: PrependImage("x", resize=(8, 8.0)), "resize of PrependImage: expected two integers"),
+        (lambda: PrependImage("x", mean=0.5), "mean of PrependImage: expected a list of numbers, got 0.5"),
+        (lambda: AppendNms("y", most="all"), "most of AppendNms: expected an integer, got 'all'"),
+        (lambda: AppendNms("y", iou=None), "iou of AppendNms: expected a number, got None"),
+        (lambda: surgeon.edit(picture_model(), Free(1, "n", 0)), "input of Free: expected a string, or None, got 0"),
     ],
     ids=["resize", "resize of floats", "mean", "most", "iou", "input"],
 )

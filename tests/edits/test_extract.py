@@ -223,9 +223,9 @@ def test_a_stored_tensor_is_no_end():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (Extract("ab", "y"), "froms of Extract must be a list of names, not 'ab'"),
-        (RaiseOpset("21"), "version of RaiseOpset must be an integer, not '21'"),
-        (OrderInputs(5), "names of OrderInputs must be a list of names, not 5"),
+        (Extract("ab", "y"), "froms of Extract: expected a list of names, got 'ab'"),
+        (RaiseOpset("21"), "version of RaiseOpset: expected an integer, got '21'"),
+        (OrderInputs(5), "names of OrderInputs: expected a list of names, got 5"),
         (Extract(("x", "x"), ("y",)), "'x' is in froms twice"),
     ],
 )

@@ -353,7 +353,7 @@ def test_what_is_spelled_is_read_again(kind):
     [
         (None, "None is not an edit. Give values of surgeon.edits"),
         (5, "5 is not an edit. Give values of surgeon.edits"),
-        (surgeon.edits.Rename("x", 5), r"new of Rename must be a string, not 5; help\(surgeon.edits.Rename\)"),
+        (surgeon.edits.Rename("x", 5), r"new of Rename: expected a string, got 5"),
     ],
 )
 def test_what_is_no_edit_is_reported(edits, message):

@@ -281,7 +281,7 @@ def test_a_recipe_that_is_wrong_begins_nothing(models):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: upgrade='20' is not an opset"),
+        ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: Invalid upgrade='20'"),
         ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 1: Unknown target 'foo'"),
         ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: expect={'gelu': 'a'} says not"),
     ],

@@ -123,7 +123,7 @@ NEGATIVES = [
         named_arguments,
         "an operator of nobody, with a Python number",
         model("a = Constant<value = double {2.5}>() y = mine.other(x, a)"),
-        why="surgeon does not know the schema of mine::other; give its schema to surgeon.torch_schema",
+        why="Unknown schema of mine::other; give its schema to surgeon.torch_schema",
         check=False,
     ),
     Case(

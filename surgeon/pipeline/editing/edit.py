@@ -85,7 +85,7 @@ class Edit(ABC):
             value, name = getattr(self, part.name), type(self).__name__
             expected, is_one = _KINDS.get(_kind(part), ("", None))
             if is_one is not None and not is_one(value):
-                raise UsageError(f"{part.name} of {name} must be {expected}, not {value!r}; help(surgeon.edits.{name})")
+                raise UsageError(f"Invalid {part.name} of {name}: expected {expected}, got {value!r}.")
 
     @classmethod
     def parse(cls, text: str) -> Self:

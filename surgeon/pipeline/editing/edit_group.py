@@ -74,7 +74,7 @@ def edit(
 def apply_edits(source: ModelLike, edits: Sequence[Edit], checks: Checks, saving: Saving) -> tuple[Any, EditReport]:
     """As `edit`."""
     if checks.options.layers:
-        raise UsageError("surgeon.edit does not compare inner tensors. Omit layers, or use surgeon.compare.")
+        raise UsageError("Edits do not compare inner tensors. Omit layers, or use surgeon.compare.")
     groups = edit_groups(edits)
     require_output(is_in_memory(source), saving.output, checks.dry_run)
     made, _ = run(source, groups, checks, saving)

@@ -51,13 +51,13 @@ def rewrite(
     """Replace the nodes that rules recognise, prove each replacement, and write the model.
 
     Args:
-        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        source: a path (with `output`, which may be the same path), a ModelProto or a gs.Graph.
         rules: comma-separated rules or groups: "gelu", "transformers", "./my_rules.py", "./my_rules.py:name",
             "package.module:name".  Exclude a rule with "-name".  The post-processing of a detector, such as "nms", is
             appended before the rules run.  In Python, rule objects and local functions too; `RewriteReport.edited`
             describes the post-processing.
         inline: inline local functions before the rules run: "domain::Name", or "all".
-        output: the path to write, for a source that is a path.
+        output: output path, if the source is a path.
         target: runtime that the model is for: "ort", "onnx", "tensorrt", "contrib", "decomposed", or an installed
             target.
         ep: execution provider: "cpu", "cuda", "dml", "tensorrt" or "any".  Rules write only ops that have a kernel
@@ -69,10 +69,10 @@ def rewrite(
         require_proof: treat unproved results as failures.
         keep_going: do not raise CheckFailed for sites that were rolled back.
         approximate: also run those rules of a group whose results differ by more than rounding.
-        dry_run: say what would happen, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        dry_run: report the changes, write nothing.
+        external_data: how to save external data: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
-        expect: how often rules must fire, by name, for the model to be written.
+        expect: required number of sites, by rule; another number is an error, and nothing is written.
         upgrade: raise the opset first, if no node changes its meaning: to N, or with "auto" to the lowest opset that
             the matching rules need.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
         options: seeds, sizes, tolerances and limits of the checks.
@@ -97,9 +97,7 @@ def rewrite(
     """
     checks = Checks.named(check, CHECKS, require_proof and not dry_run, options, dry_run=dry_run)
     if check in ("sites", "none") and (checks.options.inputs or checks.options.layers):
-        raise UsageError(
-            "inputs and layers need the check of the whole model. Choose check='model' or check='both'."
-        )
+        raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     require_output(is_in_memory(source), output, dry_run)
     rule_set = RuleSet(
         rules,

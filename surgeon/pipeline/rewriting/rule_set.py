@@ -69,11 +69,11 @@ class RuleSet:
         """Raise UsageError for invalid values, and RuleError for rules that cannot run."""
         resolve_provider(self.target, self.ep)
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
-            raise UsageError(f"upgrade={self.upgrade!r} is not an opset. Give a number, 'auto' or 'none'.")
+            raise UsageError(f"Invalid upgrade={self.upgrade!r}. Give an opset, 'auto' or 'none'.")
         require_expected_counts(self.expect)
         for names in (self.only, self.skip):
             if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-                raise UsageError("only and skip must be shell patterns of node names, for example only='/encoder/*'.")
+                raise UsageError("Invalid only or skip. Give shell patterns of node names, as in only='/encoder/*'.")
         _ = self.resolved
 
     def expand(self, draft: ModelDraft, checks: Checks) -> Sequence[Transform | Compound]:

@@ -87,7 +87,7 @@ def upgrade(
 def require_opset(opset: int) -> None:
     """Raise UsageError for an unknown opset."""
     if not isinstance(opset, int):
-        raise UsageError(f"opset={opset!r} is not an integer.")
+        raise UsageError(f"Invalid opset={opset!r}. Give an integer.")
     if not 1 <= opset <= newest_opset():
         raise UsageError(f"Opset {opset} does not exist. The installed onnx supports opsets up to {newest_opset()}.")
 

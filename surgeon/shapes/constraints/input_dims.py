@@ -147,7 +147,7 @@ def known_dims(free: Mapping[str, DynamicDim]) -> set[str]:
 def require_sizes(chosen: Mapping[str, int]) -> None:
     """Raise UsageError for anything but integers of at least 0; an empty cache has size 0."""
     if not isinstance(chosen, Mapping) or not all(isinstance(size, Integral) for size in chosen.values()):
-        raise UsageError(f"dims={chosen!r} must map names to integers, for example {{'batch': 2}}.")
+        raise UsageError(f"Invalid dims={chosen!r}. Map names to integers, for example {{'batch': 2}}.")
     for name, size in chosen.items():
         if size < 0:
             raise UsageError(f"The dim '{name}' has the size {size}. Give an integer of at least 0.")
