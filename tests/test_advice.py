@@ -186,7 +186,7 @@ def test_a_rule_that_fired_here_and_nearly_fired_there_is_reported_with_the_coun
     report = dry(parse(text), three)
     assert report.count("three") == 5
     (line,) = missed(report)
-    assert line.startswith("  three at f0 and 39 more like it: wanted Abs, found Sin at 'd0' (")
+    assert line.startswith("  three at f0 and 39 more like it: expected Abs, found Sin at 'd0' (")
     assert line.endswith("; 2 of 3 nodes matched")
 
 

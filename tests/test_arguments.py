@@ -23,9 +23,9 @@ SMALL = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
         (lambda: surgeon.convert(SMALL, options=3), "Example: options=surgeon.CheckOptions(seed=1)"),
         (lambda: surgeon.explain(SMALL, "gelu", node=5), "node=5 is no name"),
         (lambda: surgeon.compare(SMALL, SMALL, inputs=5), "Invalid inputs=5"),
-        (lambda: surgeon.rule(patterns=5)(lambda g, x: x), "has patterns=5; list functions that write them"),
-        (lambda: surgeon.rule(patterns=[5])(lambda g, x: x), "has patterns=[5]; list functions that write them"),
-        (lambda: surgeon.rule(patterns=lambda g, x: x)(lambda g, x: x), "list functions that write them: patterns="),
+        (lambda: surgeon.rule(patterns=5)(lambda g, x: x), "patterns must be a list of functions"),
+        (lambda: surgeon.rule(patterns=[5])(lambda g, x: x), "patterns=[...]; got [5]"),
+        (lambda: surgeon.rule(patterns=lambda g, x: x)(lambda g, x: x), "patterns must be a list of functions"),
     ],
 )  # fmt: skip
 def test_what_is_of_another_kind(call: Callable[[], Any], message: str) -> None:

@@ -92,7 +92,7 @@ def test_rule_objects_and_names_mix_and_count_once():
 def test_what_is_neither_a_name_nor_a_rule_is_reported(wrong):
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
     for asked in (rewrite, lambda *given: list(surgeon.find(*given)), surgeon.explain):
-        with pytest.raises(UsageError, match=r"^What was given as a rule is of type \w+: give the name of one"):
+        with pytest.raises(UsageError, match=r"^Expected a rule, .* got an object of type \w+\."):
             asked(model, wrong)
 
 
@@ -131,9 +131,9 @@ def test_files(tmp_path, monkeypatch):
     after, report = rewrite(graph("t = Tanh(x) y = Relu(t)"), "./mine.py", check="none")
     assert report.count("./mine.py") == 1
     assert ops(after.graph) == ["fused"]
-    with pytest.raises(RuleError, match="has no rule 'other'; it has relu_tanh, sin_cos"):
+    with pytest.raises(RuleError, match="has no rule 'other'. Its rules: relu_tanh, sin_cos"):
         resolve("./mine.py:other")
-    with pytest.raises(RuleError, match=r"no rule file 'none.py'"):
+    with pytest.raises(RuleError, match=r"Rule file not found: none.py"):
         resolve("./none.py")
 
 
@@ -190,7 +190,7 @@ def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tm
         ("def broken(:\n", r"cannot be read: SyntaxError: [^(]+ \(wrong.py, line 1\)\.$"),
         (
             "from surgeon import rule\n@rule(pattern=[])\ndef mine(g, x):\n    return x\n",
-            r"unexpected keyword argument 'pattern' \(wrong.py, line 2\); did you mean patterns=\?$",
+            r"unexpected keyword argument 'pattern' \(wrong.py, line 2\)\. Did you mean patterns=\?$",
         ),
         ("import no_such_module\n", "cannot be read"),
         ("x = 1\n", "defines no rule"),
@@ -220,7 +220,7 @@ def test_modules(tmp_path, monkeypatch):
     (tmp_path / "otherpack" / "act.py").write_text(RULES)
     importlib.invalidate_caches()
     assert names("otherpack.act:relu_tanh") == {"otherpack.act:relu_tanh": ["relu_tanh"]}
-    with pytest.raises(RuleError, match=r"no module 'otherpack.missing'"):
+    with pytest.raises(RuleError, match=r"Module 'otherpack.missing' was not found"):
         resolve("otherpack.missing")
     for module in [item for item in sys.modules if item.startswith("otherpack")]:
         del sys.modules[module]
@@ -229,12 +229,12 @@ def test_modules(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("geluu", "did you mean gelu"),
+        ("geluu", "Did you mean 'gelu'"),
         ("bias_glu", "bias_gelu"),
-        ("qqq", "that there are"),
+        ("qqq", "lists all"),
         ("qelu:x", "gelu"),
-        ("turned_ones", "did you mean unit_dim_transpose"),
-        ("one_clip", "did you mean consecutive_clips"),
+        ("turned_ones", "Did you mean 'unit_dim_transpose'"),
+        ("one_clip", "Did you mean 'consecutive_clips'"),
     ],
 )
 def test_an_unknown_name_lists_the_nearest(name, near):
@@ -250,7 +250,7 @@ def test_old_names_lead_to_names_that_there_are():
 
 @pytest.mark.parametrize("name", ["", " , ", []])
 def test_no_name_at_all(name):
-    with pytest.raises(RuleError, match="No rule is named"):
+    with pytest.raises(RuleError, match="selects no rule"):
         resolve(name)
 
 
@@ -272,9 +272,9 @@ def test_a_pack_may_be_one_module(pack):
 def test_packs_that_clash_are_named(pack):
     pack("otherpack", {"act": RULES})
     pack("thirdpack", {"act": RULES, "more": RULES.replace("sin_cos", "unique")})
-    with pytest.raises(RuleError, match=r"'act' is in several rule packs; write one of otherpack\.act, thirdpack\.act"):
+    with pytest.raises(RuleError, match=r"Several rule packs have 'act'. Choose one: otherpack\.act, thirdpack\.act"):
         resolve("act")
-    with pytest.raises(RuleError, match=r"'relu_tanh' names several rules; write one of otherpack\.act:relu_tanh"):
+    with pytest.raises(RuleError, match=r"Several rules are named 'relu_tanh'. Choose one: otherpack\.act:relu_tanh"):
         resolve("relu_tanh")
     assert names("unique") == {"unique": ["unique"]}
     assert names("thirdpack.act:relu_tanh") == {"thirdpack.act:relu_tanh": ["relu_tanh"]}
@@ -300,7 +300,7 @@ def test_a_file_of_a_pack_given_by_its_path_imports_from_beside_itself(pack, tmp
     }
     copy = tmp_path / "act.py"
     copy.write_bytes((tmp_path / "otherpack" / "act.py").read_bytes())
-    with pytest.raises(RuleError, match="relative import .*: write the name of its pack before the dot"):
+    with pytest.raises(RuleError, match="relative import .*: write the name of the pack before the dot"):
         resolve(str(copy))
 
 
@@ -359,13 +359,13 @@ def test_approximate_rules_are_run_where_they_are_named(tmp_path):
     assert names(str(path), approximate=True) == ["rough", "fine"]
     assert names(f"{path}:rough", approximate=False) == ["rough"]
     assert names(f"{path},-{path}:rough", approximate=False) == ["fine"], "left out twice"
-    with pytest.raises(RuleError, match=f"^All rules of '{path}' are approximate; name the one you want, as in "):
+    with pytest.raises(RuleError, match=f"^All rules of '{path}' are approximate. Choose one, for example "):
         names(f"{path},-{path}:fine", approximate=False)
 
 
 def test_a_rule_differs_for_inputs_that_there_are():
     """`differs` names edges of a dtype; what is left of a proof is told by a rule's own tests."""
-    with pytest.raises(RuleError, match="differs for inputs 'zeroes', which there are not; they are backwards"):
+    with pytest.raises(RuleError, match="differs has an unknown kind of input 'zeroes'. Known kinds: backwards"):
         make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), differs={"zeroes": "never"})
     made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), differs={"zeros": "the sign of zero"})
     assert not made.is_exact
@@ -413,7 +413,7 @@ class TestRequireInAForm:
             return g.tanh(x)
 
         made = make(never, lambda g, x: g.abs(x))
-        with pytest.raises(RuleError, match=r"pattern never refuses every match \(no match will do\); call require"):
+        with pytest.raises(RuleError, match=r"pattern never rejects every match \(no match will do\)\. Call require"):
             rewrite(parse("(float[n] x) => (float[n] y) { y = Tanh(x) }"), made)
 
 
@@ -494,12 +494,14 @@ class TestGroups:
 
     def test_a_group_that_holds_itself_is_refused(self, monkeypatch):
         monkeypatch.setattr(surgeon.patterns, "GROUPS", {"one": ("two",), "two": ("one",)})
-        with pytest.raises(RuleError, match=r"'one' holds itself \(one > two > one\)|'one' holds itself \(one > two\)"):
+        with pytest.raises(
+            RuleError, match=r"'one' contains itself \(one > two > one\)|'one' contains itself \(one > two\)"
+        ):
             resolve("one")
 
     def test_a_group_that_names_what_is_not_there_is_refused(self, monkeypatch):
         monkeypatch.setattr(surgeon.patterns, "GROUPS", {"one": ("gelu", "gelo")})
-        with pytest.raises(RuleError, match="No rule is called 'gelo'"):
+        with pytest.raises(RuleError, match="No rule named 'gelo'"):
             resolve("one")
 
     @pytest.mark.skipif(not KERNELS_OF_ALL_RULES, reason="this ONNX Runtime's LayerNormalization is taken back")

@@ -105,7 +105,7 @@ def test_a_read_only_file_system_gets_one_sentence(tmp_path: Path) -> None:
 def test_an_unknown_rule_lists_the_nearest(tmp_path: Path) -> None:
     """A typing error gets a suggestion."""
     message = one_sentence(run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gellu"), 2)
-    assert "did you mean" in message
+    assert "Did you mean" in message
     assert "gelu" in message
 
 
@@ -209,7 +209,7 @@ def test_streams_that_the_caller_closed_do_not_matter(tmp_path: Path, closed: st
         (("edit", "IN", "OUT", "--dim", "n=9223372036854775808"), "from 0 to 2^63 - 1"),
         (("rewrite", "IN", "IN/out.onnx", "-r", "gelu"), "is a file, in which nothing can lie"),
         (("split", "IN", "IN/parts", "--at", "l0d"), "is a file, in which nothing can lie"),
-        (("rewrite", "IN", "OUT", "-r", "./folder.py"), "'folder.py' is a folder; name a rule file in it"),
+        (("rewrite", "IN", "OUT", "-r", "./folder.py"), "folder.py is a folder. Give a rule file in it"),
         (("learn", "torch.nn:GELU", "--shape", "x"), "Invalid shape 'x'"),
         (("learn", "torch.nn:GELU", "--shape", "2,,3"), "Invalid shape '2,,3'"),
     ],
@@ -288,9 +288,9 @@ def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) 
     """A rule that divides by zero while it replaces ends the run with one sentence."""
     rules, out = rule_file(tmp_path), tmp_path / "out.onnx"
     message = one_sentence(run("rewrite", gelus(tmp_path), out, "--rules", f"{rules}:raising"), 2)
-    assert "Rule raising broke (my_rules.py:" in message
+    assert "Rule raising raised an error at node" in message
     assert "ZeroDivisionError" in message
-    assert "at node" in message
+    assert "(my_rules.py:" in message
     assert not out.exists()
 
 
@@ -308,8 +308,8 @@ def test_an_error_in_a_rule_s_reference_names_rule_line_and_node() -> None:
 
     head = '<ir_version: 10, opset_import: ["" : 18, "mine" : 1]>'
     model = parse(f"{head} g (float[n] x) => (float[n] y) {{ t = Neg(x) y = Relu(t) }}")
-    message = r"\(test_cli_errors.py:\d+, ZeroDivisionError: .*\) at the node that makes 'y'; mend its reference\."
-    with pytest.raises(surgeon.SurgeonError, match=f"Rule joined broke {message}"):
+    message = r"in its reference, at the node that produces 'y': ZeroDivisionError: .* \(test_cli_errors.py:\d+\)"
+    with pytest.raises(surgeon.SurgeonError, match=f"Rule joined raised an error {message}"):
         surgeon.rewrite(model, joined)
 
 

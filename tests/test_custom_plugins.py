@@ -188,15 +188,15 @@ def test_a_bad_table_is_one_sentence(tmp_path, text, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--target", "tensorrt", "--plugin", "scaled"], "'scaled' names no plugin; write it as mylib::op=MyPlugin:1"),
+        (["--target", "tensorrt", "--plugin", "scaled"], "Invalid plugin 'scaled'. Examples: mylib::op=MyPlugin:1"),
         (["--plugin", "mylib::scaled=Scaled"], "--plugin needs --target tensorrt, but the target is ort"),
         (
             ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=alpha,mode=alpha"],
-            "Two attributes would be the field alpha of Scaled",
+            "Two attributes set the field alpha of Scaled",
         ),
         (
             ["--target", "tensorrt", "--plugin", "mylib::scaled=Scaled,factor=plugin_version"],
-            "No attribute makes plugin_version of Scaled; give the version behind the name, as in Scaled:2",
+            "An attribute cannot set plugin_version of Scaled. Give the version after the name: Scaled:2",
         ),
     ],
 )
@@ -301,7 +301,7 @@ def test_no_attribute_is_lost_under_another_one_s_name():
     """`factor` would have been `mode`, which the node has too."""
     _, report = rewritten(placeholder(), "mylib::scaled", "Nobodys", fields={"factor": "mode"})
     assert not report.sites
-    assert "two of the node's attributes would be the field mode" in report.misses[0].reason
+    assert "two attributes of the node would set the field mode" in report.misses[0].reason
     made, _ = rewritten(placeholder(), "mylib::scaled", "Nobodys", fields={"factor": "mode", "mode": "factor"})
     reported = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[0].attribute}
     assert (reported["mode"], reported["factor"]) == (2.0, b"fast")

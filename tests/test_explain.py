@@ -98,8 +98,8 @@ NEAR = {
         graph(f"{ERF} m = Mul(x, a) y = Mul(m, other)", constants=CONSTANTS),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 4 of 5 nodes matched
-    change: make other 0.5
+  at y: expected the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 4 of 5 nodes matched
+    change: set other to 0.5
 """,
         mismatch(
             kind="value",
@@ -113,7 +113,7 @@ gelu does not fire; nearest misses:
             where=AT_MUL.split()[0],
             matched=4,
             total=5,
-            change="make other 0.5",
+            change="set other to 0.5",
             others=(),
             also="",
             scope="",
@@ -127,8 +127,8 @@ gelu does not fire; nearest misses:
         ),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted the constant 1.414213562 to divide by, found 1.415 ('c') ({AT_DIV}); 4 of 5 nodes matched
-    change: make c 1.414213562
+  at y: expected the constant 1.414213562 to divide by, found 1.415 ('c') ({AT_DIV}); 4 of 5 nodes matched
+    change: set c to 1.414213562
 """,
         mismatch(kind="value", found="1.415", op="Div"),
     ),
@@ -137,16 +137,17 @@ gelu does not fire; nearest misses:
         graph(f"{ERF} m = Mul(w, a) y = Mul(m, half)", "(float[n, 4] x, float[n, 4] w) => (float[n, 4] y)", CONSTANTS),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted 'x' to be input 'x' again, found input 'w' ({AT_MUL}); 4 of 5 nodes matched
+  at y: 'x' must be the same tensor everywhere: it is input 'x', but here it is \
+input 'w' ({AT_MUL}); 4 of 5 nodes matched
 """,
-        mismatch(kind="operand", wanted="'x' again", found="input", matched=4, change=""),
+        mismatch(kind="operand", wanted="the same tensor for 'x'", found="input", matched=4, change=""),
     ),
     "op": Near(
         gelu,
         graph(f"{ERF} m = Mul(x, a) y = Mul(m, half) z = Erf(y)".replace("Erf(d)", "Tanh(d)"), TWO, CONSTANTS),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted Erf, found Tanh at 'e' ({AT_ERF}); 4 of 5 nodes matched
+  at y: expected Erf, found Tanh at 'e' ({AT_ERF}); 4 of 5 nodes matched
 """,
         mismatch(kind="op", wanted="Erf", found="Tanh", at="e", op="Erf", change=""),
     ),
@@ -155,7 +156,7 @@ gelu does not fire; nearest misses:
         graph("s = Softmax<axis = 0>(x) y = Relu(s)"),
         f"""
 softmax does not fire; nearest misses:
-  at y: wanted axis = -1, found 0 at 's' ({line(softmax, "Softmax")}); 1 of 2 nodes matched
+  at y: expected axis = -1, found 0 at 's' ({line(softmax, "Softmax")}); 1 of 2 nodes matched
     change the rule: capture axis from the node
       {own(softmax, 0, "def softmax(g: Graph, x: Tensor, axis: int) -> Tensor:")}
       {own(softmax, 1, "    return g.relu(g.softmax(x, axis=axis))")}
@@ -170,18 +171,18 @@ softmax does not fire; nearest misses:
         graph(GELU.replace("Erf", "my.Erf"), constants=CONSTANTS, header=opset(17)),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted Erf, found my::Erf at 'e', whose domain is my ({AT_ERF}); 4 of 5 nodes matched
-    change: move e to domain ai.onnx
+  at y: expected Erf, found my::Erf at 'e' (domain my) ({AT_ERF}); 4 of 5 nodes matched
+    change: change the domain of e to ai.onnx
 """,
-        mismatch(kind="domain", wanted="Erf", found="my::Erf", at="e", change="move e to domain ai.onnx"),
+        mismatch(kind="domain", wanted="Erf", found="my::Erf", at="e", change="change the domain of e to ai.onnx"),
     ),
     "domain of the one node": Near(
         gelu,
         graph("y = my.Gelu(x)", header=opset(17)),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted com.microsoft::Gelu, found my::Gelu at 'y', whose domain is my ({AT_MS_GELU}); 0 of 1 node matched
-    change: move y to domain com.microsoft
+  at y: expected com.microsoft::Gelu, found my::Gelu at 'y' (domain my) ({AT_MS_GELU}); 0 of 1 node matched
+    change: change the domain of y to com.microsoft
 """,
         mismatch(kind="domain", found="my::Gelu", matched=0, total=1),
         "decomposed",
@@ -201,7 +202,7 @@ coarse does not fire; nearest misses:
         graph("d = Div(x, two) y = Abs(d)", "(int32[n, 4] x) => (int32[n, 4] y)", "int32 two = {2}"),
         f"""
 halved does not fire; nearest misses:
-  at y: 'x' is not known to hold floats (int32), and integers divide differently ({line(halved, "Mul")}); \
+  at y: 'x' has dtype int32, and integers divide differently ({line(halved, "Mul")}); \
 1 of 2 nodes matched
 """,
         mismatch(kind="dtype", wanted="floats", found="int32", at="x", change=""),
@@ -211,7 +212,7 @@ halved does not fire; nearest misses:
         graph(f"{GELU} [print] z = Neg(e)", TWO, CONSTANTS),
         f"""
 gelu does not fire; nearest misses:
-  at y: 'e', made by 'e' inside the match, is also used by 'print' ({AT_EXACT}); 5 of 5 nodes matched
+  at y: 'e' (output of 'e') is also read by 'print', outside the match ({AT_EXACT}); 5 of 5 nodes matched
     change: remove the use of 'e' by node print
 """,
         mismatch(kind="escape", found="a use by Neg", at="e", change="remove the use of 'e' by node print"),
@@ -221,10 +222,10 @@ gelu does not fire; nearest misses:
         graph(GELU, "(float[n, 4] x) => (float[n, 4] y, float[n, 4] e)", CONSTANTS),
         f"""
 gelu does not fire; nearest misses:
-  at y: 'e', made by 'e' inside the match, must stay: it is an output of the graph ({AT_EXACT}); 5 of 5 nodes matched
-    change: take 'e' out of the outputs of the graph
+  at y: 'e' (output of 'e') cannot be removed: it is an output of the graph ({AT_EXACT}); 5 of 5 nodes matched
+    change: remove 'e' from the outputs of the graph
 """,
-        mismatch(kind="graph output", matched=5, change="take 'e' out of the outputs of the graph"),
+        mismatch(kind="graph output", matched=5, change="remove 'e' from the outputs of the graph"),
     ),
     "opset": Near(
         gelu,
@@ -247,7 +248,7 @@ gelu does not fire; nearest misses:
         graph("l = LayerNormalization(x, s) y = Relu(l)", constants="float[4] s = {1, 1, 1, 1}"),
         f"""
 biased does not fire; nearest misses:
-  at y: wanted input 2 ('B') of LayerNormalization, found none at 'l' ({line(biased, "LayerNormalization")}); \
+  at y: expected input 2 ('B') of LayerNormalization, found none at 'l' ({line(biased, "LayerNormalization")}); \
 1 of 2 nodes matched
     change the rule: make bias optional
       {own(biased, 0, "def biased(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:")}
@@ -275,9 +276,9 @@ matrix does not fire; nearest misses:
         ),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted the constant 0.5 in a product, found an initializer that a caller may override because it is an input \
-too ('half') ({AT_MUL}); 4 of 5 nodes matched
-    change: take 'half' out of the inputs of the graph
+  at y: expected the constant 0.5 in a product, found an initializer that is also an input, so a caller may override \
+it ('half') ({AT_MUL}); 4 of 5 nodes matched
+    change: remove 'half' from the inputs of the graph
 """,
         mismatch(kind="operand", at="half"),
     ),
@@ -289,10 +290,10 @@ too ('half') ({AT_MUL}); 4 of 5 nodes matched
         ),
         f"""
 gelu does not fire; nearest misses:
-  at y: wanted the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 3 of 5 nodes matched
-    and: wanted the constant 1.414213562 to divide by, found 1.415 ('c')
+  at y: expected the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 3 of 5 nodes matched
+    and: expected the constant 1.414213562 to divide by, found 1.415 ('c')
 """,
-        mismatch(kind="value", change="", also="wanted the constant 1.414213562 to divide by, found 1.415 ('c')"),
+        mismatch(kind="value", change="", also="expected the constant 1.414213562 to divide by, found 1.415 ('c')"),
     ),
 }
 
@@ -388,7 +389,7 @@ def test_every_obvious_change_above_is_tried() -> None:
 def test_a_constant_that_others_read_is_replaced_where_it_is_read() -> None:
     """To change it would change the others; to read another one would not."""
     model = graph(f"{ERF} m = Mul(x, a) y = Mul(m, one)", constants=CONSTANTS)
-    assert explain(model, gelu)[0].change == "let y read 0.5 in place of 'one'"
+    assert explain(model, gelu)[0].change == "make y read 0.5 instead of 'one'"
     node(model, "y").input[1] = "half"
     assert fires(model, gelu) == 1
 
@@ -396,21 +397,21 @@ def test_a_constant_that_others_read_is_replaced_where_it_is_read() -> None:
 def test_a_constant_that_is_computed_is_replaced_where_it_is_read() -> None:
     model = graph(f"h = Sqrt(other) {ERF} m = Mul(x, a) y = Mul(m, h)", constants=CONSTANTS)
     miss = explain(model, gelu)[0]
-    assert (miss.found, miss.change) == ("0.6324555", "let y read 0.5 in place of 'h'")
+    assert (miss.found, miss.change) == ("0.6324555", "make y read 0.5 instead of 'h'")
 
 
 def test_a_use_and_an_output_together_are_two_reasons_and_no_change() -> None:
     head = "(float[n, 4] x) => (float[n, 4] y, float[n, 4] a, float[n, 4] z)"
     miss = explain(graph(f"{GELU} [print] z = Neg(e)", head, CONSTANTS), gelu)[0]
-    assert miss.reason == "'e', made by 'e' inside the match, is also used by 'print'"
-    assert miss.also == "'a', made by 'a' inside the match, must stay: it is an output of the graph"
+    assert miss.reason == "'e' (output of 'e') is also read by 'print', outside the match"
+    assert miss.also == "'a' (output of 'a') cannot be removed: it is an output of the graph"
     assert miss.change == ""
 
 
 def test_many_uses_are_counted() -> None:
     model = graph(f"{GELU} b = Neg(e) c = Abs(e) f = Exp(e) z = Sum(e, b, c, f)", TWO, CONSTANTS)
     miss = explain(model, gelu)[0]
-    assert miss.reason == "'e', made by 'e' inside the match, is also used by 'b' and 3 more"
+    assert miss.reason == "'e' (output of 'e') is also read by 'b' and 3 more, outside the match"
     assert miss.change == ""
     model = graph(f"{GELU} b = Neg(e) z = Add(e, b)", TWO, CONSTANTS)
     assert explain(model, gelu)[0].change == "remove the uses of 'e' by nodes b and z"
@@ -436,7 +437,7 @@ def test_an_input_too_many_is_named() -> None:
     model = graph("c = Clip(x, zero, six) y = Relu(c)", constants="float zero = {0}, float six = {6}")
     miss = explain(model, plain)[0]
     assert miss.kind == "missing optional"
-    assert miss.reason == "Clip at 'c' has 3 inputs, wanted 2: the pattern leaves out input 2 ('max')"
+    assert miss.reason == "Clip at 'c' has 3 inputs, expected 2: the pattern leaves out input 2 ('max')"
 
 
 def test_a_rule_that_fires_everywhere_misses_nothing() -> None:
@@ -451,7 +452,7 @@ def test_a_near_miss_beside_a_place_where_it_fires() -> None:
     found = explanations(graph(f"{GELU} {second}", TWO, CONSTANTS), gelu)
     assert printed(found).splitlines()[:2] == [
         "gelu fires at 1 site (y); nearest misses:",
-        f"  at z: wanted the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 4 of 5 nodes matched",
+        f"  at z: expected the constant 0.5 in a product, found 0.4 ('other') ({AT_MUL}); 4 of 5 nodes matched",
     ]
 
 

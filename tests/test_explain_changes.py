@@ -94,7 +94,7 @@ def follow(model, change):
         if said[1] == "set":
             node.attribute.append(helper.make_attribute(said[2], ast.literal_eval(said[3])))
         return
-    said = re.fullmatch(r"make (\w+) (.*)", change)
+    said = re.fullmatch(r"set (\w+) to (.*)", change)
     assert said, change
     (stored,) = (item for item in model.graph.initializer if item.name == said[1])
     old = numpy_helper.to_array(stored)

@@ -315,7 +315,7 @@ def test_a_rule_of_a_pack_is_not_the_users_to_edit() -> None:
     constants = "float s = {1.4142135}, float o = {1}, float h = {0.4}"
     found = model("d = Div(x, s) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)", constants=constants)
     miss = explain(found, gelu)[0]
-    assert (miss.change, miss.edits) == ("make h 0.5", ())
+    assert (miss.change, miss.edits) == ("set h to 0.5", ())
 
 
 def test_a_rewrite_proposes_none(tmp_path: Path) -> None:
@@ -337,4 +337,4 @@ def test_a_pattern_without_a_source_has_none() -> None:
 def test_where_two_operands_are_one_tensor_the_place_is_reported() -> None:
     """Nobody has to name it, though the model has no Pow."""
     miss = explain(model("t = Tanh(x) y = Mul(t, t)"), make(power, lambda g, x: g.abs(x), name="made"))[0]
-    assert (miss.node, miss.kind, miss.reason) == ("y", "op", "wanted Pow, found Mul at 'y'")
+    assert (miss.node, miss.kind, miss.reason) == ("y", "op", "expected Pow, found Mul at 'y'")

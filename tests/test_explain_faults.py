@@ -44,8 +44,8 @@ def test_an_op_of_another_domain(order: str, place: int) -> None:
     (miss,) = explain(model, gelu)
     name = node.output[0]
     assert (miss.kind, miss.found, miss.at, miss.matched, miss.total) == ("domain", f"my::{node.op_type}", name, 4, 5)
-    assert miss.reason.endswith(f"found my::{node.op_type} at {name!r}, whose domain is my")
-    assert miss.change == f"move {name} to domain ai.onnx"
+    assert miss.reason.endswith(f"found my::{node.op_type} at {name!r} (domain my)")
+    assert miss.change == f"change the domain of {name} to ai.onnx"
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -57,7 +57,7 @@ def test_another_constant(order: str, name: str, right: str) -> None:
     tensor.CopyFrom(numpy_helper.from_array(np.asarray(1.7, np.float32), name))
     assert not fires(model)
     (miss,) = explain(model, gelu)
-    assert (miss.kind, miss.found, miss.change) == ("value", "1.7", f"make {name} {right}")
+    assert (miss.kind, miss.found, miss.change) == ("value", "1.7", f"set {name} to {right}")
     tensor.CopyFrom(numpy_helper.from_array(np.asarray(float(right), np.float32), name))
     assert fires(model)
 
@@ -87,13 +87,13 @@ def test_another_op(order: str, name: str) -> None:
     model.graph.node.add(op_type="Add", input=["z", "z"], output=["zz"])
     (miss,) = explain(model, gelu)
     assert (miss.kind, miss.found, miss.matched, miss.change) == ("op", "Floor", 4, "")
-    assert miss.reason == f"wanted {'Erf' if name == 'e' else 'a sum'}, found Floor at {name!r}"
+    assert miss.reason == f"expected {'Erf' if name == 'e' else 'a sum'}, found Floor at {name!r}"
 
 
 def test_a_node_that_is_missing() -> None:
     """No product with a half at all."""
     (miss,) = explain(graph(GELU.replace("y = Mul(m, half)", "y = Identity(m)"), constants=CONSTANTS), gelu)
-    assert miss.reason == "wanted the constant 0.5 in a product, found none"
+    assert miss.reason == "expected the constant 0.5 in a product, found none"
     assert (miss.matched, miss.change) == (3, "")
 
 

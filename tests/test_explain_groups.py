@@ -82,7 +82,7 @@ def test_a_node_that_stays_is_explained_where_it_is() -> None:
     assert (first.fires, first.taken_by, second.fires) == ([], (SECOND,), [("", "y")])
     (alone,) = explanations(MODEL, FIRST, node="s")
     assert (alone.fires, alone.taken_by) == ([], ())
-    assert alone.misses[0].reason.startswith("wanted ")
+    assert alone.misses[0].reason.startswith("expected ")
 
 
 def test_a_rule_that_comes_too_late_names_the_first() -> None:
@@ -124,7 +124,7 @@ def test_of_a_group_the_nearest_are_reported_and_the_others_are_counted() -> Non
     first, fires, *nearest, rest = str(reported).splitlines()
     assert first == f"model in memory  1 of {len(reported)} rules matches (details: -v)"
     assert fires == "fires    identity 1"
-    assert nearest[0].startswith("nearest  gelu_tanh at y: wanted the constant 0.044715")
+    assert nearest[0].startswith("nearest  gelu_tanh at y: expected the constant 0.044715")
     assert len(nearest) <= 6
     assert re.fullmatch(r"others   \d+ rules without a near miss", rest)
 

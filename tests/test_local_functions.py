@@ -140,7 +140,7 @@ class TestAFunctionAsARule:
 
         assert "3 inputs and 1 outputs" in why("y = custom.aten.custom_aten_add(x, z, z)")
         assert "attribute beta, which local function" in why("y = custom.aten.custom_aten_add<beta = 1.0>(x, z)")
-        assert "no node custom.aten::custom_aten_add without a body" in why("y = Add(x, z)")
+        assert "the model has no node custom.aten::custom_aten_add without a definition" in why("y = Add(x, z)")
 
     def test_nodes_of_its_name_that_stay_keep_it_out(self, implementation):
         """They would become calls too, unasked and unproved."""
@@ -318,7 +318,7 @@ class TestErrors:
     def test_no_functions_below_ir_8(self):
         _, report = surgeon.rewrite(model(ir_version=7, constants=""), aten_add, check="none")
         assert not report.sites
-        assert "need IR version 8, and the model has 7; write the nodes with" in report.misses[0].reason
+        assert "need IR version 8, but the model has 7; write the nodes instead" in report.misses[0].reason
 
     def test_no_defaults_below_ir_9(self):
         after, _ = surgeon.rewrite(model(ir_version=8, constants=""), aten_add, check="none")
@@ -330,7 +330,7 @@ class TestErrors:
     def test_castlike_below_opset_15(self):
         _, report = surgeon.rewrite(model(opset=14), aten_add, check="none")
         assert not report.sites
-        sentence = "ai.onnx has no CastLike at opset 14; CastLike needs opset 15; raise the model's opset: surgeon"
+        sentence = "ai.onnx has no CastLike at opset 14; CastLike needs opset 15. Raise the opset of the model: surgeon"
         assert sentence in report.misses[0].reason
 
     def test_a_number_needs_castlike_too(self):
@@ -350,25 +350,25 @@ class TestErrors:
 
     @pytest.mark.parametrize("op", ["nodomain", "::Name", "ai.onnx::Add", "domain::"])
     def test_a_name_without_a_domain(self, op):
-        with pytest.raises(RuleError, match="needs a domain of its own"):
+        with pytest.raises(RuleError, match="needs its own domain"):
             surgeon.function(op)(lambda g, x: x)
 
     def test_an_attribute_without_a_kind(self):
-        with pytest.raises(RuleError, match="kind of its attribute 'alpha'; annotate it"):
+        with pytest.raises(RuleError, match="has an attribute 'alpha' without a type"):
 
             @surgeon.function("my::f")
             def f(g, x, *, alpha=1.0):
                 return g.mul(x, alpha)
 
     def test_an_attribute_that_is_no_keyword(self):
-        with pytest.raises(RuleError, match=r"takes 'alpha' as a tensor; put a \* before it"):
+        with pytest.raises(RuleError, match=r"has 'alpha' among its tensors\. To make it an attribute,"):
 
             @surgeon.function("my::f")
             def f(g, x, alpha: float = 1.0):
                 return g.mul(x, alpha)
 
     def test_a_variable_number_of_inputs(self):
-        with pytest.raises(RuleError, match=r"takes \*rest"):
+        with pytest.raises(RuleError, match=r"has a parameter \*rest"):
 
             @surgeon.function("my::f")
             def f(g, *rest):
@@ -379,7 +379,7 @@ class TestErrors:
         def wrong(g: Graph, x: Tensor) -> Tensor:
             return aten_add(g, x, x, gamma=1.0)
 
-        with pytest.raises(RuleError, match="takes x, y, alpha, and a call gives 'gamma'"):
+        with pytest.raises(RuleError, match="takes x, y, alpha, but a call gives 'gamma'"):
             surgeon.rewrite(graph("y = Tanh(x)", header=HEADER), wrong)
 
     def test_a_value_of_another_kind(self):
@@ -387,7 +387,7 @@ class TestErrors:
         def wrong(g: Graph, x: Tensor) -> Tensor:
             return aten_add(g, x, x, alpha="much")
 
-        with pytest.raises(RuleError, match="'alpha' of local function .* is of kind FLOAT; 'much' is none"):
+        with pytest.raises(RuleError, match="'alpha' of local function .* must have type FLOAT, got 'much'"):
             surgeon.rewrite(graph("y = Tanh(x)", header=HEADER), wrong)
 
     def test_a_body_that_returns_nothing(self):
@@ -399,7 +399,7 @@ class TestErrors:
         def wrong(g: Graph, x: Tensor) -> Tensor:
             return f(g, x)
 
-        with pytest.raises(RuleError, match="my::f must return the tensor"):
+        with pytest.raises(RuleError, match="my::f must return one or more tensors"):
             surgeon.rewrite(graph("y = Tanh(x)", header=HEADER), wrong)
 
     def test_a_body_that_breaks_a_schema(self):
@@ -441,19 +441,19 @@ class TestAFunctionProto:
         old = helper.make_function("my", "act", ["x"], ["y"], nodes, [helper.make_opsetid("", 17)])
         _, report = surgeon.rewrite(self.before(20), surgeon.function(old), check="none")
         assert not report.sites
-        assert "between which ReduceMean changed (at 18); write it at opset 20" in report.misses[0].reason
+        assert "but ReduceMean changed at opset 18; write the body at opset 20" in report.misses[0].reason
         nodes = [helper.make_node("ReduceMean", ["x", "a"], ["y"]), helper.make_node("Shape", ["x"], ["a"])][::-1]
         new = helper.make_function("my", "act", ["x"], ["y"], nodes, [helper.make_opsetid("", 18)])
         _, report = surgeon.rewrite(self.before(17), surgeon.function(new), check="none")
-        assert "between which ReduceMean changed (at 18); write it at opset 17" in report.misses[0].reason
+        assert "but ReduceMean changed at opset 18; write the body at opset 17" in report.misses[0].reason
 
     def test_a_body_older_than_its_ops_is_refused_at_once(self):
-        sentence = "CastLike exists from opset 15, and the body of local function my::act is written at opset 14; write"
+        sentence = "CastLike exists from opset 15, but the body of local function my::act has opset 14. Write"
         with pytest.raises(OpsetError, match=sentence):
             surgeon.function(self.proto(opset=14))
 
     def test_what_is_none_is_refused(self):
-        with pytest.raises(RuleError, match="is no local function; give a name"):
+        with pytest.raises(RuleError, match="Expected a name"):
             surgeon.function(3)
 
     def test_is_written_out_too(self):

@@ -245,7 +245,7 @@ def test_nothing_to_take_apart():
     def square(g, x):
         return g.pow(x, 2.0)
 
-    with pytest.raises(RuleError, match="writes nothing that could be recognised and taken apart"):
+    with pytest.raises(RuleError, match="writes no op that surgeon can recognise and decompose"):
         lowering(square, __name__)
     assert lowering(gelu, __name__).lacking
 

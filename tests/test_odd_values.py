@@ -64,7 +64,7 @@ def test_a_miss_of_a_tensor_attribute_is_one_line(value):
     model = parse("(int64[1] s) => (float[n] y) { y = ConstantOfShape(s) }")
     model.graph.node[0].attribute.append(helper.make_attribute("value", numpy_helper.from_array(value)))
     said = str(surgeon.explain(model, ones))
-    assert "wanted value = [1] (int64[1])" in said
+    assert "expected value = [1] (int64[1])" in said
     assert f"{value.tolist()} ({value.dtype}[1])" in said
 
 

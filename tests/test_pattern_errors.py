@@ -15,16 +15,19 @@ MY = opset(17)
 
 
 ERRORS = {
-    "no tensor": (lambda g, x: None, "must return the tensor"),
-    "a list in a list": (lambda g, x: [g.layer(op="Relu", inputs=[x], outputs=["r"])], "must return the tensor"),
+    "no tensor": (lambda g, x: None, "must return one or more tensors"),
+    "a list in a list": (
+        lambda g, x: [g.layer(op="Relu", inputs=[x], outputs=["r"])],
+        "must return one or more tensors",
+    ),
     "returns an input": (lambda g, x: x, "returns an input"),
     "returns an input in a form": (lambda g, x: g.any_of(g.relu(x), x), "returns an input"),
     "branches on a tensor": (lambda g, x: g.relu(x) if x else g.tanh(x), "cannot branch"),
-    "no form": (lambda g, x: g.relu(g.any_of()), "at least one form"),
-    "optional of an input": (lambda g, x: g.relu(g.optional(x)), "optional wants a node"),
+    "no form": (lambda g, x: g.relu(g.any_of()), "at least one alternative"),
+    "optional of an input": (lambda g, x: g.relu(g.optional(x)), "optional needs a node"),
     "wrong attribute": (lambda g, x: g.leaky_relu(x, alfa=1.0), "alpha"),
     "too many inputs": (lambda g, x: g.relu(x, x), "Relu"),
-    "a foreign tensor": (lambda g, x: g.relu(gs.Variable("z")), "was not made by this pattern"),
+    "a foreign tensor": (lambda g, x: g.relu(gs.Variable("z")), "belongs to another graph"),
     "a list of tensors as an input": (lambda g, x: g.relu(g.layer(op="Exp", inputs=[x], outputs=["e"])), r"\[0\]"),
     "unknown helper": (lambda g, x: g.gleu(x), "did you mean"),
 }
@@ -49,7 +52,7 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
     [
         ("g.mull(x, 2.0)", r"No helper named 'mull'"),
         ("g.softmax(x, axs=1)", r"Softmax has no attribute or input 'axs'"),
-        ("g.any_of()", r"any_of needs at least one form"),
+        ("g.any_of()", r"any_of needs at least one alternative"),
         ("[]", None),
     ],
 )
@@ -62,7 +65,7 @@ def test_what_is_wrong_in_a_pattern_names_its_rule_and_its_line(tmp_path, text, 
     )
     wanted = rf"^Rule mine \(wrong_pattern.py:5\): {message}"
     if message is None:
-        wanted = r"^Rule mine: Pattern form \(wrong_pattern.py:3\) must return the tensor"
+        wanted = r"^Rule mine: Pattern form \(wrong_pattern.py:3\) must return one or more tensors"
     with pytest.raises(RuleError, match=wanted):
         surgeon.rewrite(graph("y = Relu(x)"), str(path))
 
@@ -93,7 +96,7 @@ def test_a_replacement_asks_for_what_the_pattern_binds():
     def returns_two(g: Graph, x: Tensor) -> Tensor:
         return g.neg(x), g.neg(x)
 
-    with pytest.raises(RuleError, match="asks for 'w'"):
+    with pytest.raises(RuleError, match="has a parameter 'w'"):
         run(graph("y = Relu(x)"), make(pattern, wants_more))
     with pytest.raises(RuleError, match="returns 2 tensor"):
         run(graph("y = Relu(x)"), make(pattern, returns_two))
@@ -118,15 +121,18 @@ def test_a_condition_that_returns_a_verdict_is_refused():
         return x.rank == 2
 
     made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))], conditions=[is_matrix])(lambda g, x: g.relu(x))
-    with pytest.raises(RuleError, match="Condition is_matrix returns False, which says nothing"):
+    with pytest.raises(RuleError, match="Condition is_matrix returns False, but it must call require"):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (lambda g, x: 5, "returns 5, which is no tensor; return what a helper made"),
-        (lambda g, x: g.op("*::Relu2", x), r"'\*::Relu2' stands for many operators, in patterns alone; name the one"),
+        (lambda g, x: 5, "returns 5, which is not a tensor. Return the result of a helper"),
+        (
+            lambda g, x: g.op("*::Relu2", x),
+            r"'\*::Relu2' is only for patterns, because it matches many operators",
+        ),
     ],
 )
 def test_a_replacement_that_makes_something_else_is_reported(written, message):
@@ -151,7 +157,7 @@ def test_a_forgotten_return_is_reported():
         g.relu(x)
 
     made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))])(forgot)
-    with pytest.raises(RuleError, match="Replacement forgot returns None; end it with the tensor"):
+    with pytest.raises(RuleError, match="Replacement forgot returns None. Return the new tensor"):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
 
 
@@ -166,27 +172,27 @@ def scaled(g: Graph, x: Tensor, factor: float) -> Tensor:
 SENSELESS = {
     "a capture that no pattern has": (
         rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x, bias: g.add(x, bias)),
-        r"asks for 'bias', which pattern <lambda> \(test_pattern_errors.py:\d+\) does not bind",
+        r"has a parameter 'bias', but pattern <lambda> \(test_pattern_errors.py:\d+\) does not capture it",
     ),
     "a capture of one of several forms": (
         rule(patterns=[forgotten], target="any", name="bad")(scaled),
-        r"scaled \(test_pattern_errors.py:\d+\) asks for 'factor', which pattern forgotten .* may leave out; ",
+        r"scaled .* has a parameter 'factor', but pattern forgotten .* does not always capture it\. ",
     ),
     "another number of outputs": (
         rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: (g.abs(x), g.neg(x))),
-        r"returns 2 tensor\(s\) where the patterns have 1; return one for each, and let .*outputs=2\)\).$",
+        r"returns 2 tensors, but the pattern returns 1\. Return one tensor for each output\. A .*outputs=2\)$",
     ),
     "any tensor in what is written": (
         rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.add(x, g.any_tensor())),
-        r"writes g.any_tensor\(\), which stands for anything in a pattern",
+        r"uses g.any_tensor\(\), which is only for patterns",
     ),
     "any number in what is written": (
         rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.mul(x, g.any_number())),
-        r"writes g.any_number\(\), which stands for anything",
+        r"uses g.any_number\(\), which is only for patterns",
     ),
     "what it looks for": (
         rule(patterns=[lambda g, x: g.relu(x)], target="any", name="bad")(lambda g, x: g.mul(g.relu(g.neg(x)), 2.0)),
-        "is what the rule looks for, so it would find no end",
+        "matches the rule's own pattern, so the rule would never stop",
     ),
 }
 

@@ -239,7 +239,7 @@ WRONG = [
     ("[[step]]", "line 1: a step names an edit or rules"),
     ("target = 'ort'", "has no step; begin one with [[step]]"),
     ("[[step]]\nrename = 'input_id=b'", "line 2: The model has no tensor 'input_id'; did you mean 'input_ids'?"),
-    ("[[step]]\nstrip-doc = true\n[[step]]\nrules = 'gelo'", "line 4: No rule is called 'gelo'"),
+    ("[[step]]\nstrip-doc = true\n[[step]]\nrules = 'gelo'", "line 4: No rule named 'gelo'"),
 ]
 
 

@@ -67,7 +67,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
     name = "/very/long/" + "name" * 45
     report = report_of(gelus(tmp_path, count=1))
     report.sites[0].steps[0].root = SimpleNamespace(original=True, label=name)
-    report.misses = [Mismatch("gelu", "exact", name, "wanted Erf, found Tanh", "gelu.py:9", 4)]
+    report.misses = [Mismatch("gelu", "exact", name, "expected Erf, found Tanh", "gelu.py:9", 4)]
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal, which alone has a width
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -76,7 +76,7 @@ def test_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns
     assert all(len(line) <= int(columns) for line in table.splitlines())
     assert "…" not in text
     assert "".join(table.split()).count("".join(name)) == 1
-    assert f"  gelu at {name}: wanted Erf, found Tanh (gelu.py:9); 4 nodes matched" in rest.splitlines()
+    assert f"  gelu at {name}: expected Erf, found Tanh (gelu.py:9); 4 nodes matched" in rest.splitlines()
     short = click.unstyle(text_of(report)).splitlines()
     assert f"{name}:" in [word for line in short for word in line.split()], "a word is not broken"
     assert all(len(line) <= max(int(columns), len(name) + 10) for line in short)
@@ -212,8 +212,8 @@ def test_a_miss_without_a_node_is_one_clause() -> None:
 
 def test_a_miss_reports_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
     """The op of the line by the name of its helper."""
-    miss = Mismatch("gelu", "exact", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", op="Erf")
-    assert str(miss) == "gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
+    miss = Mismatch("gelu", "exact", "/n", "expected Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", op="Erf")
+    assert str(miss) == "gelu at /n: expected Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
     miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="com.microsoft::Gelu")
     assert str(miss) == "gelu at /n: why (gelu.py:20 ms_gelu); 0 of 1 node matched"
     miss = Mismatch("gelu", "exact", "/n", "why", "gelu.py:20", 0, 1, "op", op="Cast or Tanh")
@@ -223,10 +223,13 @@ def test_a_miss_reports_the_line_of_the_pattern_and_how_much_of_it_fits() -> Non
 def test_the_change_that_would_mend_a_miss_has_a_line(tmp_path: Path) -> None:
     """Below the miss, where it is obvious."""
     report = report_of(gelus(tmp_path))
-    change = "make half 0.5"
+    change = "set half to 0.5"
     fields = {"op": "Mul", "change": change, "near": True}
     report.misses = [Mismatch("gelu", "exact", "/n", "why", "gelu.py:10", 4, 5, "value", **fields)]
-    assert told(report)[:2] == ["  gelu at /n: why (gelu.py:10 mul); 4 of 5 nodes matched", "    change: make half 0.5"]
+    assert told(report)[:2] == [
+        "  gelu at /n: why (gelu.py:10 mul); 4 of 5 nodes matched",
+        "    change: set half to 0.5",
+    ]
 
 
 def test_outcomes_are_loud_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_an_inner_tensor_captured_by_a_body_blocks_and_is_named():
     model = branches("tr = Neg(e)", "er = Neg(x)", before=erf_form("x", "z"), after="y = Add(r, z)")
     _, report = run(model, gelu, check="none")
     assert not report.sites
-    assert "'e', made by 'e' inside the match, is also used by 'tr' (in then_branch of r)" in report.misses[0].reason
+    assert "'e' (output of 'e') is also read by 'tr' (in then_branch of r)" in report.misses[0].reason
 
 
 def test_an_outer_tensor_that_a_body_hands_on_blocks():

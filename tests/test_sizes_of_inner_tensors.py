@@ -107,13 +107,13 @@ def test_a_size_that_nobody_else_has_for_every_size_blocks(ends):
     after, report = run(model, added, check="none")
     assert not report.sites
     assert after.SerializeToString() == model.SerializeToString()
-    assert "is also used by 'asks'" in reasons(model, lambda g, x, w: g.tanh(g.add(x, w)))
+    assert "is also read by 'asks'" in reasons(model, lambda g, x, w: g.tanh(g.add(x, w)))
 
 
 def test_who_reads_the_values_still_blocks_beside_who_asks_for_sizes():
     model = graph(f"{CORE} h = Shape(s) e = Cast<to = 1>(h) t = ReduceSum(e) [reads] n = Neg(s) z = Add(n, t)",
                   ENDS.format("float[b, n, m]"))
-    assert "is also used by 'reads'" in reasons(model, product.patterns[0])
+    assert "is also read by 'reads'" in reasons(model, product.patterns[0])
 
 
 def test_a_size_asked_in_a_body_blocks():

@@ -261,8 +261,8 @@ class TestNotInstalled:
     def test_a_rule_without_another_form_names_it(self):
         made = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="one", target="tensort")
         assert made.plan("onnx", 17) == Unavailable(
-            "rule one has no form for target onnx, and one for 'tensort', which no installed target takes: "
-            "did you mean 'tensorrt'?"
+            "rule one has no form for target onnx; it has one for 'tensort', but no installed target has that name "
+            "(did you mean 'tensorrt'?)"
         )
 
     def test_asking_for_it_lists_those_that_there_are(self, saved):

@@ -1,7 +1,7 @@
 """A harness for tests of rules: cases where a rule fires, and cases where it does not, with the reason.
 
     FIRES = [Case(gelu, "half applied first", parse('''...'''))]
-    NEGATIVES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="wanted the constant 0.5")]
+    NEGATIVES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="expected the constant 0.5")]
 
     @pytest.mark.parametrize("case", FIRES, ids=str)
     def test_fires(case):

@@ -21,9 +21,9 @@ def dtype_names(dtypes: str | Sequence[str]) -> tuple[str, ...]:
 
 def require_functions(who: str, patterns: Sequence[Function], conditions: Sequence[Function]) -> None:
     """Raise RuleError unless patterns and conditions are lists of functions."""
-    for given, what, does in ((patterns, "patterns", "write them"), (conditions, "conditions", "call require")):
+    for given, what in ((patterns, "patterns"), (conditions, "conditions")):
         if not isinstance(given, Sequence) or not all(map(_is_function, given)):
-            raise RuleError(f"{who} has {what}={given!r}; list functions that {does}: {what}=[...].")
+            raise RuleError(f"{who}: {what} must be a list of functions, such as {what}=[...]; got {given!r}.")
 
 
 def _is_function(given: object) -> bool:
@@ -34,16 +34,16 @@ def _is_function(given: object) -> bool:
 def require_name_target_opset(who: str, title: object, target: object, opset: object) -> None:
     """Raise RuleError for a name, target or opset of the wrong type."""
     if not isinstance(title, str) or not title:
-        raise RuleError(f"{who} has name={title!r}; give it one, or leave name out to call it as its function.")
+        raise RuleError(f"{who}: name must be a string, got {title!r}. The default is the name of the function.")
     opsets = target if isinstance(target, Mapping) else {target: opset} if isinstance(target, str) else {}
     if not opsets or not all(isinstance(kind, str) for kind in opsets):
         raise RuleError(
-            f'{who} has target={target!r}; name one ("ort", "onnx", "tensorrt", "any"), or several with the opset of '
-            'each: {"onnx": 17, "ort": 1}.'
+            f'{who}: target must be "ort", "onnx", "tensorrt" or "any", or several with their opsets, such as '
+            f'{{"onnx": 17, "ort": 1}}; got {target!r}.'
         )
     for version in opsets.values():
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise RuleError(f"{who} is for opset {version!r}; give the version of ai.onnx as a number, such as 17.")
+            raise RuleError(f"{who}: opset must be a version of ai.onnx, such as 17; got {version!r}.")
 
 
 def require_pattern_or_search(
@@ -51,13 +51,13 @@ def require_pattern_or_search(
 ) -> None:
     """Raise RuleError for contradictory arguments."""
     if not patterns and search is None:
-        raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
+        raise RuleError(f"{who} has no pattern. List at least one: patterns=[...].")
     if patterns and search is not None:
-        raise RuleError(f"{who} has patterns and a search; make it two rules.")
+        raise RuleError(f"{who} has both patterns and a search. Split it into two rules.")
     if isinstance(approximate, bool) or not isinstance(approximate, Real) or not 0 <= approximate < 1:
         raise RuleError(
-            f"{who} says approximate={approximate!r}; give the part of the output's largest magnitude by which it may "
-            "differ, such as 1e-3."
+            f"{who}: approximate must be at least 0 and below 1, got {approximate!r}. It limits the error, as a share "
+            "of the largest output value (for example 1e-3)."
         )
     if differs:
         _require_edges(who, differs)
@@ -71,4 +71,4 @@ def _require_edges(who: str, kinds: Iterable[str]) -> None:
     known = sorted(DECLARABLE)
     for kind in kinds:
         if kind not in known:
-            raise RuleError(f"{who} differs for inputs {kind!r}, which there are not; they are {', '.join(known)}.")
+            raise RuleError(f"{who}: differs has an unknown kind of input {kind!r}. Known kinds: {', '.join(known)}.")

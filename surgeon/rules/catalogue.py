@@ -54,8 +54,8 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
             continue
         if not isinstance(item, str):
             raise UsageError(
-                f"What was given as a rule is of type {type(item).__name__}: give the name of one ('gelu', "
-                "'./my_rules.py'), what @rule made, or a list of such."
+                f"Expected a rule, the name of one ('gelu', './my_rules.py'), or a list of them; got an object of type "
+                f"{type(item).__name__}."
             )
         for name in (part.strip() for part in item.split(",")):
             if name.startswith("-"):
@@ -63,7 +63,7 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
             elif name:
                 found[name] = (*_resolve_one(name), *(_approximate_members(name) if approximate else ()))
     if not found:
-        raise RuleError(f"No rule is named; `{command('rules')}` lists those there are.")
+        raise RuleError(f"--rules selects no rule. `{command('rules')}` lists all rules.")
     if less:
         found = _excluded(found, less)
     modules = [point.module for point in entry_points()]
@@ -91,8 +91,8 @@ def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
         return rules  # a group holds those that it names
     if rules and not left:
         raise RuleError(
-            f"All rules of {name!r} are approximate; name the one you want, as in {name}:{rules[0].name}, or ask for "
-            "approximate rules with --approximate."
+            f"All rules of {name!r} are approximate. Choose one, for example {name}:{rules[0].name}, or allow them all "
+            "with --approximate."
         )
     return left
 
@@ -100,10 +100,10 @@ def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 def _excluded(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
     absent = less.difference(*found.values())
     if absent:
-        raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
+        raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is excluded, but --rules does not select it.")
     left = {name: tuple(rule for rule in rules if rule not in less) for name, rules in found.items()}
     if not any(left.values()):
-        raise RuleError("Every rule that was asked for is left out again; name one that stays.")
+        raise RuleError("--rules excludes every rule that it selects. Keep at least one.")
     return left
 
 
@@ -180,7 +180,7 @@ def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, .
     """The rules of a group, nested groups included; approximate ones only if they are named themselves."""
     if name in within:
         way = " > ".join((*within, name))
-        raise RuleError(f"The rule group {name!r} holds itself ({way}); mend the pack's GROUPS.")
+        raise RuleError(f"The rule group {name!r} contains itself ({way}). Correct GROUPS in the rule pack.")
     for member in known[name]:
         if member in known:
             yield from _members(member, known, known_packs, (*within, name))
@@ -231,7 +231,7 @@ def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ..
     known_packs = packs() if known_packs is None else known_packs
     owners = [module for modules in known_packs.values() for module in modules if module.rpartition(".")[2] == place]
     if len(owners) > 1:
-        raise RuleError(f"{place!r} is in several rule packs; write one of {', '.join(owners)}.")
+        raise RuleError(f"Several rule packs have {place!r}. Choose one: {', '.join(owners)}")
     if owners:
         return _pick(importlib.import_module(owners[0]), inner, place)
     if "." in place:
@@ -242,7 +242,7 @@ def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ..
     named = [(module, rule) for _, module, rule in all_rules(known_packs) if rule.name == place]
     if len(named) > 1:
         ways = ", ".join(f"{module}:{place}" for module, _ in named)
-        raise RuleError(f"{place!r} names several rules; write one of {ways}.")
+        raise RuleError(f"Several rules are named {place!r}. Choose one: {ways}")
     if not named or inner:
         raise RuleError(_unknown(place))
     return (named[0][1],)
@@ -254,11 +254,11 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
         rules = (*rules, *function_rules_of(module))
     if not inner:
         if not rules:
-            raise RuleError(f"{place} defines no rule; decorate a replacement with @surgeon.rule(patterns=[...]).")
+            raise RuleError(f"{place} defines no rule. Put @surgeon.rule(patterns=[...]) in front of a function.")
         return rules
     chosen = tuple(rule for rule in rules if rule.name == inner)
     if not chosen:
-        raise RuleError(f"{place} has no rule {inner!r}; it has {', '.join(rule.name for rule in rules) or 'none'}.")
+        raise RuleError(f"{place} has no rule {inner!r}. Its rules: {', '.join(rule.name for rule in rules) or 'none'}")
     return chosen
 
 
@@ -279,9 +279,9 @@ def _unknown(name: str) -> str:
     names = _installed()
     renamed = [_pack_table(point.module, "RENAMED").get(name) for point in entry_points()]
     near = [new for new in renamed if new in names] or close_matches(name, sorted(names), cutoff=0.5)
-    all_of_them = f"`{command('rules')}` lists the {len(names)} that there are."
-    hint = f"did you mean {' or '.join(near)}?" if near else all_of_them
-    return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
+    all_of_them = f"`{command('rules')}` lists all {len(names)} names."
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else all_of_them
+    return f"No rule named {name!r}. {hint} For a rule file, give its path: ./{name}.py"
 
 
 def _import(name: str) -> ModuleType:
@@ -289,15 +289,15 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise RuleError(f"There is no module {name!r} to take rules from; check the name or install it.") from None
+            raise RuleError(f"Module {name!r} was not found. Check its name, or install it.") from None
         raise
 
 
 def _from_file(path: Path) -> ModuleType:
     if path.is_dir():
-        raise RuleError(f"{str(path)!r} is a folder; name a rule file in it.")
+        raise RuleError(f"{path} is a folder. Give a rule file in it.")
     if not path.is_file():
-        raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
+        raise RuleError(f"Rule file not found: {path}")
     version = path.stat()  # read an edited file again
     name = (
         f"{_pack_of(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
@@ -306,7 +306,7 @@ def _from_file(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise RuleError(f"{str(path)!r} is no Python file; name it with .py at the end.")
+        raise RuleError(f"{path} is not a Python file. Rename it so that it ends in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     done = False
@@ -320,7 +320,7 @@ def _from_file(path: Path) -> ModuleType:
             error.args = (f"{_line(path, error)}: {error}",)
         raise
     except (Exception, SystemExit) as error:
-        raise RuleError(f"Rule file {str(path)!r} cannot be read: {_describe_error(path, error)}") from error
+        raise RuleError(f"Rule file {path} cannot be read: {_describe_error(path, error)}") from error
     finally:
         if not done:
             del sys.modules[name]
@@ -335,8 +335,8 @@ def _require_distinct(path: Path) -> None:
         if isinstance(item, ast.FunctionDef) and any(ast.unparse(call) in ("rule", "surgeon.rule") for call in calls):
             if item.name in known:
                 raise RuleError(
-                    f"{path.name}:{item.lineno}: rule {item.name} takes the place of that in line {known[item.name]}, "
-                    "of which nothing is left; give one of the two functions another name."
+                    f"{path.name}:{item.lineno}: rule {item.name} replaces the rule of the same name in line "
+                    f"{known[item.name]}. Rename one of the two functions."
                 )
             known[item.name] = item.lineno
 
@@ -351,15 +351,15 @@ def _describe_error(path: Path, error: BaseException) -> str:
         return f"{kind}: {error.msg}{where}."
     if isinstance(error, ImportError) and "relative import" in text:  # a copy of a pack's file
         example = "from surgeon.patterns._common.floats import is_not_float64"
-        how = f"write the name of its pack before the dot, as in {example}"
+        how = f"write the name of the pack before the dot, for example {example}"
         return f"{kind}: {text}: {how}."
     line = _line(path, error).partition(":")[2]
     where = f" ({path.name}, line {line})" if line else ""
     if text == "rule() takes 0 positional arguments but 1 was given":
-        return f"{kind}: {text}{where}; write @rule(patterns=[...]) in front of a function."
+        return f"{kind}: {text}{where}. Write @rule(patterns=[...]) in front of a function."
     unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
     near = close_matches(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
-    return f"{kind}: {text}{where}{f'; did you mean {near[0]}=?' if near else '.'}"
+    return f"{kind}: {text}{where}.{f' Did you mean {near[0]}=?' if near else ''}"
 
 
 def _line(path: Path, error: BaseException) -> str:

@@ -10,6 +10,7 @@ from surgeon.rules.pattern_containment import pattern_occurs_in
 from surgeon.rules.tracing.annotations import MISSING, Parameter, parameters_of
 from surgeon.rules.tracing.declared_captures import captures_class_of
 from surgeon.rules.tracing.tracer import trace
+from surgeon.text import format_count
 
 Function = Callable[..., Any]
 MATCH = "match"  # the parameter that takes the match itself
@@ -94,25 +95,25 @@ def require_consistent(
             if len(written.outputs) not in outputs:
                 several = ""
                 if len(written.outputs) > max(outputs):
-                    several = ", and let a pattern return all outputs of a node (a, b = g.op(..., outputs=2))"
+                    several = " A pattern can return all outputs of a node: a, b = g.op(..., outputs=2)"
                 raise RuleError(
-                    f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
-                    f"{' or '.join(map(str, sorted(outputs)))}; return one for each{several}."
+                    f"{who}: {_called(form)} returns {format_count(len(written.outputs), 'tensor')}, but the pattern "
+                    f"returns {' or '.join(map(str, sorted(outputs)))}. Return one tensor for each output.{several}"
                 )
             if not conditions[form] and any(pattern_occurs_in(pattern, written) for pattern in patterns):
                 raise RuleError(
-                    f"{who}: what {_called(form)} writes is what the rule looks for, so it would find no end; "
-                    "write something else, or add a condition that does not hold there."
+                    f"{who}: the replacement {_called(form)} matches the rule's own pattern, so the rule would never "
+                    "stop. Write other nodes, or add a condition that rejects them."
                 )
 
 
 def _require_bound(who: str, function: Function, names: frozenset[str], pattern: Pattern) -> None:
     missing = sorted(names - always_bound(pattern.outputs))
     if missing:
-        how = "may leave out" if missing[0] in pattern.captures else "does not bind"
+        how = "does not always capture" if missing[0] in pattern.captures else "does not capture"
         raise RuleError(
-            f"{who}: {_called(function)} asks for {missing[0]!r}, which pattern {pattern.name} ({pattern.where}) "
-            f"{how}; capture it there, or give it a default, as in {missing[0]}=None."
+            f"{who}: {_called(function)} has a parameter {missing[0]!r}, but pattern {pattern.name} ({pattern.where}) "
+            f"{how} it. Capture it there, or give the parameter a default: {missing[0]}=None"
         )
 
 
@@ -120,8 +121,8 @@ def _require_no_wildcards(who: str, form: Function) -> None:
     used = [name for name in form.__code__.co_names if name in ("any_tensor", "any_number")]
     if used:
         raise RuleError(
-            f"{who}: {_called(form)} writes g.{used[0]}(), which stands for anything in a pattern and for nothing that "
-            "could be written; capture the tensor, or write the number."
+            f"{who}: {_called(form)} uses g.{used[0]}(), which is only for patterns, because it matches any value. "
+            "Capture the tensor, or write the number."
         )
 
 

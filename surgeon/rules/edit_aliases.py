@@ -23,17 +23,17 @@ class EditAlias(NamedTuple):
 
 
 EDIT_ALIASES: Mapping[str, EditAlias] = {
-    "nms": EditAlias("nms", "Let a detector answer with detections: ONNX's NonMaxSuppression behind its head."),
+    "nms": EditAlias("nms", "Append non-maximum suppression to a detector (NonMaxSuppression of ONNX)."),
     "efficient_nms": EditAlias(
         "efficient-nms",
-        "Let a detector answer with detections: TensorRT's plugin EfficientNMS_TRT behind its head.",
+        "Append non-maximum suppression to a detector (plugin EfficientNMS_TRT of TensorRT).",
         "tensorrt",
     ),
     "best_boxes": EditAlias(
-        "best-boxes", "Let a detector answer with its best boxes, suppressing none (DETR and its kin)."
+        "best-boxes", "Append the selection of the best boxes, without suppression (DETR and similar detectors)."
     ),
     "raw_boxes": EditAlias(
-        "boxes", "Let a detector answer with boxes by their corners and scores, without suppression."
+        "boxes", "Append the conversion of the outputs to corner boxes and scores, without suppression."
     ),
 }
 
@@ -57,7 +57,7 @@ def split_edit_aliases(names: Any) -> tuple[list[Any], list[str]]:
             rules.append(left)
     tails = list(dict.fromkeys(tails))
     if len(tails) > 1:
-        raise UsageError(f"{' and '.join(tails)} are two tails of one detector; name one.")
+        raise UsageError(f"{' and '.join(tails)} cannot be combined. Choose one kind of post-processing.")
     return rules, tails
 
 
@@ -65,4 +65,4 @@ def is_edit_message(name: str) -> str:
     """The message for the name of an edit where only rules are allowed."""
     plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(EDIT_ALIASES[name].target or DEFAULT, None))
     settings = command("append", "IN", "OUT", EDIT_ALIASES[name].kind)
-    return f"{name} changes what a model answers, so it is an edit: {plain}, or with settings: {settings}"
+    return f"{name} is an edit, because it changes the outputs: {plain}, or with settings: {settings}"

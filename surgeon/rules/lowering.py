@@ -30,11 +30,8 @@ def lowering(of: Rule, module: str) -> Rule:
     """
     patterns = of.lowered()
     if not patterns:
-        raise RuleError(f"Rule {of.name} ({of.where}) writes nothing that could be recognised and taken apart.")
-    doc = (
-        f"Take apart what the rule {of.name} writes, where the target does not run it.\n\n"
-        f"Numerics: as those of the rule {of.name}."
-    )
+        raise RuleError(f"Rule {of.name} ({of.where}) writes no op that surgeon can recognise and decompose.")
+    doc = f"Decompose the result of rule {of.name} if the target does not run it.\n\nNumerics: as in rule {of.name}."
     made = replace(
         of,
         name=f"lower_{of.name}",

@@ -68,7 +68,7 @@ def plugin_rule(
             field = AttributeProto()
             field.CopyFrom(item)
             field.name = names.get(item.name, item.name)
-            require(field.name not in attributes, f"two of the node's attributes would be the field {field.name}")
+            require(field.name not in attributes, f"two attributes of the node would set the field {field.name}")
             attributes[field.name] = field
         lost = [name for name in names if name not in {item.name for item in node.attribute}]
         require(not lost, f"the node has no attribute {', '.join(lost)}")
@@ -76,13 +76,13 @@ def plugin_rule(
         planned = helper.make_node(plugin, list(node.input), list(node.output), domain=DOMAIN, **own)
         planned.attribute.extend(attributes.values())
         for complaint in check_plugin(planned, lambda _: None):
-            hint = " (an attribute of another name is given as attribute=field)" * ("attribute" in complaint)
+            hint = " (if the names differ, add attribute=field to --plugin)" * ("attribute" in complaint)
             require(False, f"{complaint.rstrip('.')}{hint}")
         made = g.emit(DOMAIN, plugin, inputs, attributes | own, len(node.output))
         return [tensor for tensor, name in zip(made, node.output, strict=True) if name]
 
-    write.__doc__ = f"Write {op} as the plugin {plugin}."
-    return rule(search=Search(nodes_of, f"there is no {op}"), target="tensorrt", name=f"plugin {op}")(write)
+    write.__doc__ = f"Replace {op} with the plugin {plugin}."
+    return rule(search=Search(nodes_of, f"the model has no {op}"), target="tensorrt", name=f"plugin {op}")(write)
 
 
 def plugin_rules(specs: Sequence[str]) -> list[Rule]:
@@ -97,7 +97,7 @@ def plugin_rules(specs: Sequence[str]) -> list[Rule]:
     for spec in specs:
         found = _SPEC.fullmatch(spec.strip())
         if found is None:
-            raise UsageError(f"{spec!r} names no plugin; write it as mylib::op=MyPlugin:1, or ...:1,attribute=field.")
+            raise UsageError(f"Invalid plugin {spec!r}. Examples: mylib::op=MyPlugin:1, ...:1,attribute=field")
         pairs = [pair.split("=") for pair in found["fields"].split(",") if pair]
         op, plugin = found["op"].strip(), found["plugin"].strip()
         made.append(plugin_rule(op, plugin, version=found["version"], fields=dict(pairs)))
@@ -109,10 +109,10 @@ def _require_fields(plugin: str, names: Mapping[str, str]) -> None:
     """Raise UsageError for fields that would be written twice."""
     field = next((name for name in names.values() if name in (VERSION, NAMESPACE)), None)
     if field is not None:
-        raise UsageError(f"No attribute makes {field} of {plugin}; give the version behind the name, as in {plugin}:2.")
+        raise UsageError(f"An attribute cannot set {field} of {plugin}. Give the version after the name: {plugin}:2")
     twice = next((name for name, count in Counter(names.values()).items() if count > 1), None)
     if twice is not None:
-        raise UsageError(f"Two attributes would be the field {twice} of {plugin}; give each a field of its own.")
+        raise UsageError(f"Two attributes set the field {twice} of {plugin}. Give each attribute a separate field.")
 
 
 def _version(plugin: str) -> str:

@@ -185,7 +185,7 @@ class Rule(ResultBase):
             return Unavailable(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
         is_tidying = self.search is not None or all(form.kind == ANY_KIND for form in self.forms)
         if target == DECOMPOSED and is_tidying and not self.lacking:
-            return Unavailable(f"rule {self.name} writes no op that could be taken apart")
+            return Unavailable(f"rule {self.name} writes no op that surgeon can decompose")
         kinds = (*wanted.writes, ANY_KIND) if self.lacking else wanted.writes
         usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:
@@ -210,8 +210,7 @@ class Rule(ResultBase):
         if self.search is not None:
             sources = (self._searched,)
         if not sources:
-            why = f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
-            return Unavailable(why)
+            return Unavailable(f"rule {self.name} writes nodes that are not specific to it, so none can be decomposed")
         newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
         conditions = self.conditions_of(form)
         needs = None if fitting else form.opset
@@ -251,11 +250,9 @@ class Rule(ResultBase):
                 raise
             except ConditionFailed as refused:
                 who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
-                raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
+                raise RuleError(f"{who} rejects every match ({refused}). Call require in a condition.") from refused
             except Exception as error:
-                raise RuleError(
-                    f"{describe_rule_error(self, error)} while its pattern was traced; mend the rule."
-                ) from error
+                raise RuleError(describe_rule_error(self, error, "while its pattern was traced")) from error
         return self._compiled[function]
 
     @cached_property
@@ -289,9 +286,9 @@ class Rule(ResultBase):
     def _kinds_clause(self) -> str:
         """The kinds of the rule's forms, as a clause: first one that no installed target runs, perhaps misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
-        near = "".join(f": did you mean {name!r}?" for name in close_matches(unknown, names(), 1))
+        near = "".join(f" (did you mean {name!r}?)" for name in close_matches(unknown, names(), 1))
         if unknown:
-            return f", and one for {unknown!r}, which no installed target takes{near}"
+            return f"; it has one for {unknown!r}, but no installed target has that name{near}"
         kinds = dict.fromkeys(form.kind for form in self.forms if form.kind != DECOMPOSED)
         return f"; it has one for {' and '.join(kinds)}" if kinds else ""
 
@@ -304,7 +301,7 @@ class Rule(ResultBase):
         return f"<rule {self.name} ({self.where})>"
 
 
-def describe_rule_error(rule: "Rule", error: Exception) -> str:
+def describe_rule_error(rule: "Rule", error: Exception, when: str) -> str:
     """The exception of a rule's own code with its line: the last one in the rule's file, else the innermost."""
     import traceback  # not at the top: only errors need it
 
@@ -312,8 +309,8 @@ def describe_rule_error(rule: "Rule", error: Exception) -> str:
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
     at, message = (own or frames)[-1], f"{type(error).__name__}: {error}"
     if isinstance(error, RecursionError):
-        message = "operations nest deeper than Python's stack goes: match fewer at a time"
-    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {message})"
+        message = "operations nest too deeply for Python's stack; split the pattern"
+    return f"Rule {rule.name} raised an error {when}: {message} ({Path(at.filename).name}:{at.lineno})"
 
 
 def _ranked(forms: Sequence[ReplacementForm], kinds: Sequence[str]) -> list[ReplacementForm]:

@@ -115,7 +115,7 @@ class TestKeptByTorchScript:
         broken = onnx.ModelProto()
         broken.CopyFrom(kept)
         broken.functions[0].opset_import[0].version = 14
-        sentence = "written at opset 14 and uses CastLike, which exists from opset 15; write it at opset 15 or later"
+        sentence = "has opset 14 but uses CastLike, which exists from opset 15; write the body at opset 15 or later"
         with pytest.raises(GraphError, match=sentence):
             surgeon.rewrite(broken, selu, inline=SELU)
         mended = onnx.ModelProto()
@@ -147,7 +147,7 @@ class TestAddedAfterDynamo:
         as_torch_has_it(after, tmp_path / "a.onnx", rtol=1e-4, atol=1e-4)
 
     def test_a_body_older_than_its_ops_is_refused(self):
-        sentence = f"CastLike exists from opset 15, and the body of local function {SELU} is written at opset 14; write"
+        sentence = f"CastLike exists from opset 15, but the body of local function {SELU} has opset 14. Write"
         with pytest.raises(OpsetError, match=sentence):
             surgeon.function(older())
 

@@ -53,9 +53,9 @@ def test_a_body_at_opset_14_is_exported_and_then_refused(tmp_path):
         onnxruntime.InferenceSession(path)
     reasons = [finding.reason for finding in surgeon.check(model, target="ort")]
     assert any("does not have this op; opset 15 added it" in reason for reason in reasons)
-    with pytest.raises(surgeon.OpsetError, match="CastLike exists from opset 15.*write the body at opset 15"):
+    with pytest.raises(surgeon.OpsetError, match="CastLike exists from opset 15.*Write the body at opset 15"):
         surgeon.function(Selu)
-    with pytest.raises(surgeon.GraphError, match="uses CastLike, which exists from opset 15; write it at"):
+    with pytest.raises(surgeon.GraphError, match="uses CastLike, which exists from opset 15; write the body at"):
         surgeon.rewrite(model, "selu", inline=SELU)
 
 

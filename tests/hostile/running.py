@@ -5,6 +5,7 @@ What ends badly in a fork is run once more, as people run it, and judged by that
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -231,7 +232,8 @@ _KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg", "out
 def _is_one_error(said: str) -> bool:
     """Whether it ends with one sentence, that blames no rule of ours for what a model is."""
     last = said.splitlines()[-1:]
-    return said.count("\nError: ") <= 1 and "".join(last).startswith("Error: ") and "; mend the rule." not in said
+    is_of_rule = re.search(r"Error: Rule \w+ raised an error", said) is not None
+    return said.count("\nError: ") <= 1 and "".join(last).startswith("Error: ") and not is_of_rule
 
 
 def _is_raw(text: str) -> bool:

@@ -162,7 +162,7 @@ NEGATIVES = [
     Case(
         glu,
         "SiLU: both factors are one half",
-        why="wanted",
+        why="expected",
         model=graph(ROWS, "a, b = Split<axis = -1, num_outputs = 2>(x) s = Sigmoid(b) y = Mul(b, s)"),
     ),
     Case(
@@ -188,7 +188,7 @@ NEGATIVES = [
     Case(
         reglu,
         "another tensor is gated",
-        why="wanted",
+        why="'x' must be the same tensor",
         model=graph(
             "(float[n, 4] x, float[n, 4] z) => (float[n, 3] y)",
             BOTH.replace("MatMul(x, v)", "MatMul(z, v)"),
@@ -198,13 +198,13 @@ NEGATIVES = [
     Case(
         reglu,
         "one column for all",
-        why="the columns of value is 1, where that of gate is 3",
+        why="the columns of value is 1, but that of gate is 3",
         model=graph(TWO, BOTH, f"{W}, {numbers('float', 'v', 4, 1)}"),
     ),
     Case(
         layer_scale,
         "a number for each row",
-        why="gamma has 2 axes where columns are wanted",
+        why="gamma has 2 axes, expected columns",
         model=graph(
             "(float[3, 4] x) => (float[3, 3] y)",
             "p = MatMul(x, w) y = Mul(p, k)",
@@ -214,7 +214,7 @@ NEGATIVES = [
     Case(
         layer_scale,
         "the product is read, too",
-        why="is also used by",
+        why="is also read by",
         model=graph(
             "(float[n, 4] x) => (float[n, 3] y, float[n, 3] z)",
             "p = MatMul(x, w) y = Mul(p, gamma) z = Neg(p)",
@@ -234,13 +234,13 @@ NEGATIVES = [
     Case(
         drop_path,
         "another number is divided by",
-        why="wanted 'keep'",
+        why="'keep' must be the same number",
         model=graph(IMAGE, f"{FLOORED} d = Div(x, k) y = Mul(d, f)", SHAPES + ", float k = {0.25}"),
     ),
     Case(
         pointwise_conv1d,
         "kernels of three places",
-        why="w has an axis of size 3 in the place of 1",
+        why="w has an axis of size 3, expected 1",
         model=graph("(float[n, 4, 8] x) => (float[n, 3, 6] y)", "y = Conv(x, w)", numbers("float", "w", 3, 4, 3)),
     ),
     Case(
@@ -252,7 +252,7 @@ NEGATIVES = [
     Case(
         depth_to_space,
         "blocks that are no squares",
-        why="the block of six is 2, where",
+        why="the block of six is 2, but elsewhere it is 3",
         model=graph(
             DEEP.replace("6, 10", "9, 10").replace("12", "18"),
             "a = Reshape(x, s) b = Transpose<perm = [0, 1, 4, 2, 5, 3]>(a) y = Reshape(b, t)",
@@ -272,13 +272,13 @@ NEGATIVES = [
     Case(
         linear_attention,
         "divided by the rows' own sums",
-        why="wanted",
+        why="expected",
         model=graph(QKV, SUMMED.replace("Mul(fq, sk)", "Mul(fq, fq)") + "y = Div(a, n)", LINEAR),
     ),
     Case(
         linear_attention,
         "features of another kind",
-        why="wanted Elu, found Relu",
+        why="expected Elu, found Relu",
         model=graph(QKV, SUMMED.replace("Elu(k)", "Relu(k)") + "y = Div(a, n)", LINEAR),
     ),
     Case(
@@ -296,7 +296,7 @@ NEGATIVES = [
     Case(
         first_of_largest,
         "a routing of experts",
-        why="is also used by",
+        why="is also read by",
         model=graph(
             "(float[n, 4] x) => (float[n, 1] w, int64[n, 1] y)",
             "p = Softmax(x) v, y = TopK(p, one) w = Identity(v)",
@@ -306,7 +306,7 @@ NEGATIVES = [
     Case(
         first_of_largest,
         "the two best experts",
-        why="wanted",
+        why="expected",
         model=graph(PLACE.replace("1", "2"), "v, y = TopK(x, two)", "int64[1] two = {2}"),
     ),
 ]

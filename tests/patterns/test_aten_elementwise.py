@@ -34,7 +34,7 @@ NEGATIVES = [
     Case(aten_elementwise, "an opset before the op", graph("y = aten.mish(x)"), why="Mish needs opset 18"),
     Case(aten_elementwise, "integers", graph("y = aten.asinh(x)", x="int32"), why="tensor(int32)"),
     Case(aten_elementwise, "an attribute that says more", graph("y = aten.round<decimals = 2>(x)"), why="decimals"),
-    Case(aten_elementwise, "another domain", graph("y = other.asinh(x)"), why="whose domain is other"),
+    Case(aten_elementwise, "another domain", graph("y = other.asinh(x)"), why="(domain other)"),
     Case(aten_elementwise, "doubles, for which there is no kernel", graph("y = aten.sinh(x)", x="double", y="double"),
          why="no kernel"),
 ]

@@ -140,13 +140,13 @@ NEGATIVES = [
                      "float[b, 4, u, 8] keys, float[b, 4, u, 6] w", output="float[b, s, 24]")),
     Case(attention_kv_cache, "another attribute", why="unidirectional",
          model=graph(f"{CACHES} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
-    Case(attention_kv_cache, "keys alone behind a past", why="wanted",
+    Case(attention_kv_cache, "keys alone behind a past", why="expected",
          model=graph("keys = Concat<axis = 2>(c, k) " + NODE, INPUTS.replace("s, 8] v", "u, 8] values"),
                      "float[b, 4, u, 8] keys")),
-    Case(attention_kv_cache, "other heads behind those of a past", why="wanted axis",
+    Case(attention_kv_cache, "other heads behind those of a past", why="expected axis",
          model=graph("keys = Concat<axis = 1>(c, k) values = Concat<axis = 1>(d, v) " + NODE,
                      INPUTS.replace("[b, 4,", "[b, 2,"), "float[b, 4, s, 8] keys")),
-    Case(attention_kv_cache, "a mask made of the keys", why="comes back",
+    Case(attention_kv_cache, "a mask made of the keys", why="outside the match",
          model=graph(f"{CACHES} j = ReduceSum<keepdims = 0>(keys, one) o = Mul(m, f) f = ReduceSum(j) "
                      .replace("o = Mul(m, f) f = ReduceSum(j)", "f = ReduceSum(j) o = Mul(m, f)")
                      + MASKED.replace(", m)", ", o)"))),
@@ -168,10 +168,10 @@ NEGATIVES = [
     Case(softcap_attention_kv_cache, "scores that are not capped", why="not capped",
          model=grouped(f"{CACHES} {COPIES} {MASK} {CAPPED.replace(LIMIT, '').replace('Add(f', 'Add(r')}", ONE,
                        output="float[1, 4, s, 8]")),
-    Case(kv_cache_length, "a cache of unknown heads", why="the heads of x is h, no fixed number",
+    Case(kv_cache_length, "a cache of unknown heads", why="the heads of x is h, not a fixed size",
          model=graph(f"{CACHES} {LENGTH} y = Identity(w)", INPUTS.replace("[b, 4,", "[b, h,"), output="float[u]",
                      present=PRESENT.replace("4,", "h,"))),
-    Case(kv_cache_length, "the length of anything else", why="wanted axis",
+    Case(kv_cache_length, "the length of anything else", why="expected axis",
          model=parse("(float[a, b] c, float[d, b] k) => (int64 y) <int64 first = {0}> "
                      "{ keys = Concat<axis = 0>(c, k) z = Shape(keys) y = Gather(z, first) }")),
 ]

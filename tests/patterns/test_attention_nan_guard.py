@@ -42,7 +42,7 @@ NEGATIVES = [
     Case(attention_nan_guard, "a mask behind a past", why="attention_bias",
          model=graph(f"{CACHED.replace(', , , , pk', ', , , m, pk')} {GUARD}", f"{CACHE}, float[b, 1, s, u] m",
                      PRESENT)),
-    Case(attention_nan_guard, "another number in the place of NaN", why="wanted the constant 0",
+    Case(attention_nan_guard, "another number in the place of NaN", why="expected the constant 0",
          model=graph(f"{NODE} {GUARD.replace('zero', 'one0')}")),
     Case(attention_nan_guard, "NaN of something else", why="found",
          model=graph(f"{NODE} d = Add(a, q) {GUARD.replace('IsNaN(a)', 'IsNaN(d)')}")),

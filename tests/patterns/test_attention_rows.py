@@ -39,14 +39,14 @@ FIRES = [
          model=graph(f"{MOVED} {NODE.replace('a =', 'n =')} i = IsNaN(n) a = Where(i, zero, n) {BACK}")),
 ]
 NEGATIVES = [
-    Case(attention_3d_inputs, "heads that stay in front", target="onnx", why="wanted Where or Attention",
+    Case(attention_3d_inputs, "heads that stay in front", target="onnx", why="expected Where or Attention",
          model=graph(f"{MOVED} {NODE.replace('a =', 'y =')}", output="float[b, 4, s, 6]")),
     Case(attention_3d_inputs, "keys that come as heads", target="onnx", why="found input 'kf'",
          model=graph(f"{MOVED} {NODE} {BACK}".replace("kf = Transpose<perm = [0, 2, 1, 3]>(k) ", ""),
                      INPUTS.replace("float[b, t, 2, 8] k", "float[b, 2, t, 8] kf"))),
-    Case(attention_3d_inputs, "a free number of heads", target="onnx", why="heads of q_x is h, no fixed",
+    Case(attention_3d_inputs, "a free number of heads", target="onnx", why="heads of q_x is h, not a fixed",
          model=graph(f"{MOVED} {NODE} {BACK}", INPUTS.replace("4, 8] q", "h, 8] q"), output="float[b, s, h, 6]")),
-    Case(attention_3d_inputs, "keys that are asked for as heads too", target="onnx", why="is also used",
+    Case(attention_3d_inputs, "keys that are asked for as heads too", target="onnx", why="is also read",
          model=graph(f"{MOVED} {TURNED} {NODE.replace('(qf, kf', '(qt, kt')} {BACK} z = Neg(kt)", TABLES,
                      output="float[b, 2, t, 8] z, float[b, s, 4, 6]")),
     Case(attention_3d_inputs, "TensorRT, which takes four axes only", target="tensorrt", why="with four axes",

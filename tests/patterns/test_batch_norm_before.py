@@ -50,7 +50,7 @@ NEGATIVES = [
          model=graph(f"{NORM} y = Conv<pads = [1, 1, 1, 1]>(z, wide)")),
     Case(batch_norm_before_conv, "zeros that auto_pad adds", why="pads with zeros",
          model=graph(f'{NORM} y = Conv<auto_pad = "SAME_UPPER">(z, wide)')),
-    Case(batch_norm_before_conv, "normal numbers that others read", why="is also used",
+    Case(batch_norm_before_conv, "normal numbers that others read", why="is also read",
          model=graph(f"{NORM} c = Conv(z, kernel) u = Relu(z) m = ReduceMean<axes = [1]>(u) y = Add(c, m)")),
     Case(batch_norm_before_gemm, "a bias times a number", why="scales its bias",
          model=graph(f"{NORM} y = Gemm<beta = 0.5>(z, matrix, bias)", ROWS)),

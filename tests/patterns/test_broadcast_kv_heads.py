@@ -33,7 +33,7 @@ FIRES = [
 NEGATIVES = [
     Case(broadcast_kv_heads, "a mask of each head", graph(f"{SCORES} {MASKED}", f"{HEAD}, float[b, 2, 3, s, s] m"),
          why="the same for all heads"),
-    Case(broadcast_kv_heads, "keys of each head", why="in the place of 1", model=graph(
+    Case(broadcast_kv_heads, "keys of each head", why="expected 1", model=graph(
         f"{SCORES} {END}", HEAD.replace("[b, 2, 1, s, 8] k", "[b, 2, 3, s, 8] k"))),
     Case(broadcast_kv_heads, "one head in each group", why="one head of queries", model=graph(
         f"{SCORES} {END}", HEAD.replace("[b, 2, 3,", "[b, 2, 1,"), "float[b, 2, 1, s, 8] y")),

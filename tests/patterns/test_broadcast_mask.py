@@ -31,7 +31,7 @@ NEGATIVES = [
     Case(broadcast_mask, "a row for each query", graph(inputs=f"{HEADS}, bool[b, 1, s, t] m"), why="must have one row"),
     Case(broadcast_mask, "one query", why="there is only one query", model=graph(
         inputs=f"{HEADS.replace('2, s', '2, 1')}, bool[b, 1, 1, t] m", output="float[b, 2, 1, 8] y")),
-    Case(broadcast_mask, "no mask", graph("y = Attention(q, k, v)"), why="wanted"),
+    Case(broadcast_mask, "no mask", graph("y = Attention(q, k, v)"), why="expected"),
     Case(broadcast_mask, "standard ops for others", graph(), target="onnx", why="target"),
 ]
 # fmt: on

@@ -50,12 +50,12 @@ NEGATIVES = [
         "h = Reshape(x, heads) w = Cast<to = 1>(h) y = Reshape(w, joined)", "uint8[b, s, 32] x")),
     Case(hoist_narrowing_cast, "to integers", why="from one float dtype to another", model=graph(
         "h = Reshape(x, heads) w = Cast<to = 3>(h) y = Reshape(w, joined)", "float[b, s, 32] x", "int8[b, s, 32] y")),
-    Case(sink_widening_cast, "a Cast that others read", why="is also used", model=graph(
+    Case(sink_widening_cast, "a Cast that others read", why="is also read", model=graph(
         f"{SPLIT} w = Cast<to = 1>(f) {JOINED} z = Neg(w)", HALF, "float[b, s, 32] y, float[b, 4, s, 8] z")),
-    Case(hoist_narrowing_cast, "others read what is moved before", why="is also used", model=graph(
+    Case(hoist_narrowing_cast, "others read what is moved before", why="is also read", model=graph(
         f"{SPLIT} w = Cast<to = 10>(f) {JOINED} z = Neg(f)", "float[b, s, 32] x",
         "float16[b, s, 32] y, float[b, 4, s, 8] z")),
-    Case(sink_widening_cast, "nothing that moves before", why="wanted", model=graph(
+    Case(sink_widening_cast, "nothing that moves before", why="expected", model=graph(
         "h = Neg(x) w = Cast<to = 1>(h) y = Reshape(w, joined)")),
 ]
 # fmt: on

@@ -71,7 +71,7 @@ FIRES = [
         f"m = Unsqueeze(h, front) {NODE}")),
     Case(causal_attention, "ones less the lower half, times a low number", graph(
         f"{FUTURE} d = Cast<to = 1>(c) h = Sub(unit, d) f = Mul(h, low) m = Unsqueeze(f, front) {NODE}")),
-    Case(causal_attention, "and a condition that always holds", graph(
+    Case(causal_attention, "and an input that is always true", graph(
         f"{RANGE} h = LessOrEqual(j, i) x = GreaterOrEqual(i, nil) w = And(x, h) c = And(yes, w) {FLOATS} {NODE}")),
     Case(causal_attention, "repeated for each batch", graph(
         f"{FUTURE} {FLOATS.replace('m =', 'd =')} zb = Gather(z, nil) b1 = Unsqueeze(zb, first) "

@@ -23,7 +23,7 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(celu, "divided by another number", why="wanted 'alpha'",
+    Case(celu, "divided by another number", why="'alpha' must be the same number",
          model=graph("d = Div(x, two) e = Elu(d) y = Mul(e, alpha)", CONSTANTS)),
     Case(celu, "opset 11 has no Celu", why="needs opset 12 and the model has 11",
          model=graph("d = Div(x, alpha) e = Elu(d) y = Mul(e, alpha)", CONSTANTS, opset=11)),

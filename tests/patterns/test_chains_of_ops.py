@@ -258,7 +258,7 @@ NEGATIVES = [
     Case(
         cancelling_reshapes,
         "no weights",
-        why="wanted Softmax",
+        why="expected Softmax",
         model=model(
             "w = Relu(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Softmax(x)",
             shape="8, 4, 6",
@@ -266,7 +266,7 @@ NEGATIVES = [
             more=", float[8, 4, 6] z",
         ),
     ),
-    Case(consecutive_transposes, "only one", model("a = Transpose(x) y = Relu(a)"), why="wanted Transpose"),
+    Case(consecutive_transposes, "only one", model("a = Transpose(x) y = Relu(a)"), why="expected Transpose"),
     Case(
         consecutive_unsqueezes,
         "axes at run time",
@@ -274,7 +274,7 @@ NEGATIVES = [
             "(float[n] x, int64[1] i) => (float[1, 1, n] y) <int64[1] j = {0}> "
             "{ a = Unsqueeze(x, i) y = Unsqueeze(a, j) }"
         ),
-        why="wanted Unsqueeze",
+        why="expected Unsqueeze",
     ),
     Case(
         consecutive_slices,
@@ -301,7 +301,7 @@ NEGATIVES = [
         limits("p = Clip(x, d, a) q = Clip(p, a, d)"),
         why="a lower bound is above",
     ),
-    Case(consecutive_relus, "one and another", limits("p = Relu(x) q = Abs(p)"), why="wanted Relu"),
+    Case(consecutive_relus, "one and another", limits("p = Relu(x) q = Abs(p)"), why="expected Relu"),
     Case(
         consecutive_reshapes,
         "two free sizes, one copied",

@@ -53,14 +53,14 @@ FIRES = [
          graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
 ]
 NEGATIVES = [
-    Case(channels_first_values, "weights that are not turned", why="wanted Transpose",
+    Case(channels_first_values, "weights that are not turned", why="expected Transpose",
          model=graph(f"{SCORES} y = MatMul(v, p)", CHANNELS.replace("d, t] v", "d, s] v"), "float[b, d, t] y")),
-    Case(channels_first_values, "what is no softmax", why="there is no Softmax",
+    Case(channels_first_values, "what is no softmax", why="the model has no Softmax",
          model=graph(TURNED.replace("Softmax<axis = -1>", "Relu"))),
     Case(channels_first_values, "a batch that is turned too", why="only the last two axes",
          model=graph(TURNED.replace("perm = [0, 2, 1]>(p)", "perm = [2, 1, 0]>(p)"),
                      "float[3, c, 3] q, float[3, c, 3] k, float[3, d, 3] v", "float[3, d, 3] y")),
-    Case(channels_first_values, "weights that are given out", why="is also used",
+    Case(channels_first_values, "weights that are given out", why="is also read",
          model=graph(f"{TURNED} z = Neg(p)", output="float[b, d, s] y, float[b, s, t] z")),
     Case(transposed_softmax, "an axis that is not the last behind it", why="must be the last one",
          model=graph(LAST.replace("axis = 2>", "axis = 1>"), ROWS, "float[b, 4, s, 8] y")),

@@ -30,15 +30,15 @@ FIRES = [
     Case([concatenated_values, attention], "an attention", graph(ROWS, BEHIND)),
 ]
 NEGATIVES = [
-    Case(concatenated_values, "the first of weights without NaN, the second with it", why="wanted",
+    Case(concatenated_values, "the first of weights without NaN, the second with it", why="must be the same tensor",
          model=graph(GUARDED.replace("d = MatMul(o", "d = MatMul(p"))),
-    Case(concatenated_values, "the second of weights without NaN, the first with it", why="wanted",
+    Case(concatenated_values, "the second of weights without NaN, the first with it", why="must be the same tensor",
          model=graph(GUARDED.replace("c = MatMul(o", "c = MatMul(p"))),
-    Case(concatenated_values, "weights with another number for NaN", why="wanted",
+    Case(concatenated_values, "weights with another number for NaN", why="expected",
          model=graph(GUARDED.replace("zero, p", "p, zero"))),
-    Case(concatenated_values, "joined along another axis", why="wanted",
+    Case(concatenated_values, "joined along another axis", why="expected",
          model=graph(BESIDE.replace("w)", "v)").replace("axis = -1>(c", "axis = 1>(c"), "float[b, 8, s, 8] y")),
-    Case(concatenated_values, "weights that are given out", why="is also used",
+    Case(concatenated_values, "weights that are given out", why="is also read",
          model=graph(f"{BESIDE} x = Neg(p)", "float[b, 4, s, 14] y, float[b, 4, s, t] x")),
     Case(concatenated_values, "scores of matrices alone", why="batch, heads, rows",
          model=parse("(float[s, t] a, float[t, 8] v, float[t, 6] w) => (float[s, 14] y) "

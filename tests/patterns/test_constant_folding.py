@@ -45,34 +45,34 @@ FIRES = [
     ),
 ]
 NEGATIVES = [
-    Case(constant_folding, "a product of halves, which each runtime rounds otherwise", why="so few bits differently",
+    Case(constant_folding, "a product of halves, which each runtime rounds otherwise", why="in its dtype differently",
          model=parse(
              "(float16[n, 2] x) => (float16[n, 2] y) <float16[2, 2] a = {1, 2, 3, 4}, float16[2, 2] b = {5, 6, 7, 8}> "
              "{ m = MatMul(a, b) y = MatMul(x, m) }")),
-    Case(constant_folding, "a sum of halves", why="of so few bits differently",
+    Case(constant_folding, "a sum of halves", why="in its dtype differently",
          model=parse("(float16[n, 2] x) => (float16[n, 2] y) <float16[2, 2] a = {1, 2, 3, 4}> "
                      "{ m = ReduceSum(a) y = Add(x, m) }")),
     Case(
-        constant_folding, "nothing fixed", model("a = Exp(x) y = Add(a, w)"), why="nothing is computed from constants"
+        constant_folding, "nothing fixed", model("a = Exp(x) y = Add(a, w)"), why="no node computes only from constants"
     ),
     Case(
         constant_folding,
         "free sizes",
         model("t = Shape(x) c = Cast<to = 1>(t) d = ReduceMax(c) y = Div(x, d)"),
-        why="nothing is computed",
+        why="no node computes only",
     ),
     Case(
         constant_folding,
         "a large mask",
         model("a = ConstantOfShape(big) b = Bernoulli(a) c = Add(a, b) d = ReduceMax(c) y = Add(x, d)"),
-        why="computed from constants alone, but written out would add 39",
+        why="computed only from constants, but the stored result would add 39",
     ),
     Case(
         constant_folding,
         "a mask of what is computed",
         model("a = ConstantOfShape(big) d = Slice(a, one, s0) y = Add(x, d)".replace("s0", "big")),
         check=False,
-        why="computed from constants alone, but written out would add 400,000",
+        why="computed only from constants, but the stored result would add 400,000",
     ),
     Case(constant_folding, "random numbers", model("a = RandomNormalLike(w) y = Add(x, a)"), why="it is random"),
     Case(constant_folding, "a copy of a weight", model("a = Identity(w) y = Add(x, a)"), why="folding copies"),
@@ -82,11 +82,11 @@ NEGATIVES = [
         parse(
             "(float[n, 4] x, float[4] w) => (float[n, 4] y) <float[4] w = {1, 2, 3, 4}> { a = Sqrt(w) y = Add(x, a) }"
         ),
-        why="nothing is computed",
+        why="no node computes only",
     ),
     Case(
         constant_folding,
-        "nothing to take apart",
+        "none can be decomposed",
         model("a = Sqrt(w) y = Add(x, a)"),
         target="decomposed",
         why="writes no op",
@@ -212,20 +212,23 @@ def test_any_op_of_small_constants_is_computed(op):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("c = RandomUniformLike(w)", "'c' is computed from constants alone and stays: it is random"),
-        ("c = DequantizeLinear(u, scale, zero)", "'c' is computed from constants alone and stays: written out it"),
-        ("c = Softmax(h)", "'c' is computed from constants alone and stays: runtimes round sums of so few bits"),
-        ("c = com.microsoft.Gelu(w)", "'c' is computed from constants alone and stays: it is of another domain"),
-        ("d = SequenceConstruct(w, w) c = SequenceAt(d, four)", "'d' is computed from constants alone and stays"),
-        ("d = Bernoulli(w) c = Exp(d)", "'d' is computed from constants alone and stays: it is random"),
-        ("c = Relu(x) d = Exp(w)", "'d' is computed from constants alone, but no output depends on the result; take"),
-        ("c = Relu(x) d = Exp(w) e = Neg(d)", "'d' and 1 more are computed from constants alone, but no output"),
-        ("c = Relu(x) d, i = TopK(w, one)", "'d' is computed from constants alone, but no output depends"),
-        ("c = Relu(x)", "nothing is computed from constants alone"),
+        ("c = RandomUniformLike(w)", "'c' is computed only from constants, but not folded: it is random"),
+        ("c = DequantizeLinear(u, scale, zero)", "'c' is computed only from constants, but not folded: its stored"),
+        ("c = Softmax(h)", "'c' is computed only from constants, but not folded: runtimes round sums in its dtype"),
+        ("c = com.microsoft.Gelu(w)", "'c' is computed only from constants, but not folded: its domain"),
+        ("d = SequenceConstruct(w, w) c = SequenceAt(d, four)", "'d' is computed only from constants, but not folded"),
+        ("d = Bernoulli(w) c = Exp(d)", "'d' is computed only from constants, but not folded: it is random"),
+        (
+            "c = Relu(x) d = Exp(w)",
+            "'d' is computed only from constants, but no output depends on the result; to remove",
+        ),
+        ("c = Relu(x) d = Exp(w) e = Neg(d)", "'d' and 1 more are computed only from constants, but no output"),
+        ("c = Relu(x) d, i = TopK(w, one)", "'d' is computed only from constants, but no output depends"),
+        ("c = Relu(x)", "no node computes only from constants"),
     ],
 )
 def test_what_stays_of_constants_is_reported(body, why):
-    """Nobody reads that nothing is computed from constants where something is."""
+    """Nobody reads that no node computes only from constants where something is."""
     _, report = surgeon.rewrite(of_constants(body), constant_folding)
     assert [miss.reason[: len(why)] for miss in report.misses] == [why]
 

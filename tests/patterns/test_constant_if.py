@@ -106,7 +106,7 @@ NEGATIVES = [
         constant_if,
         "a condition that is computed",
         graph("m = ReduceMax<keepdims = 0>(x) c = Greater(m, two) " + branches("a = Neg(x)", "a = Exp(x)", "c")),
-        why="no If has a condition that is fixed",
+        why="no If has a constant condition",
     ),
     Case(
         constant_if,
@@ -115,19 +115,19 @@ NEGATIVES = [
             "t = Shape(x) d = Gather(t, none) c = Equal(d, four) " + branches("a = Neg(x)", "a = Exp(x)", "c"),
             constants=CONSTANTS + ", int64 none = {0}, int64 four = {4}",
         ),
-        why="no If has a condition that is fixed",
+        why="no If has a constant condition",
     ),
     Case(
         constant_if,
         "a condition that the caller gives",
         graph(branches("a = Neg(x)", "a = Exp(x)", "c"), "(float[n, 4] x, bool c) => (float[n, 4] y)"),
-        why="no If has a condition that is fixed",
+        why="no If has a constant condition",
     ),
     Case(
         constant_if,
         "a condition that the caller may override",
         graph(branches("a = Neg(x)", "a = Exp(x)", "c"), "(float[n, 4] x, bool c = {1}) => (float[n, 4] y)"),
-        why="no If has a condition that is fixed",
+        why="no If has a constant condition",
     ),
 ]
 

@@ -122,7 +122,7 @@ NEGATIVES = [
          model=small([conv(), norm()], statistics(6), inputs=["w"])),
     Case(conv_batch_norm, "statistics that are inputs", why="a caller may override",
          model=small([conv(), norm()], statistics(6), inputs=["mean"])),
-    Case(conv_batch_norm, "another reader of the convolution", why="is also used by",
+    Case(conv_batch_norm, "another reader of the convolution", why="is also read by",
          model=small([conv(), norm(outputs=["z"]), helper.make_node("Add", ["c", "z"], ["y"])], statistics(6))),
     Case(conv_batch_norm, "the convolution is an output", why="an output of the graph",
          model=small([conv(), norm()], statistics(6),

@@ -63,7 +63,7 @@ NEGATIVES = [
     Case(conv_scale, "one channel that becomes two", why="one number for each channel",
          model=graph("c = Conv(x, v) y = Mul(c, k)", more=", float[1, 1, 2, 2] v = {1, 2, 3, 4}")),
     Case(conv_scale, "division by zero", why="infinite or NaN", model=graph("c = Conv(x, w, b) y = Div(c, zero)")),
-    Case(conv_scale, "another reader", why="is also used by",
+    Case(conv_scale, "another reader", why="is also read by",
          model=graph("c = Conv(x, w, b) m = Mul(c, k) y = Sub(m, c)")),
     Case(conv_scale, "a factor that is no constant", why="a constant for 'factor'",
          model=graph("c = Conv(x, w, b) y = Mul(c, z)",
@@ -71,9 +71,9 @@ NEGATIVES = [
     Case(conv_scale, "weights that are no constant", why="a constant for 'w'",
          model=graph("c = Conv(x, z) y = Mul(c, k)",
                      "(float[n, 1, h, v] x, float[2, 1, 2, 2] z) => (float[n, 2, p, q] y)")),
-    Case(conv_scale, "of old, when a product might start at any axis", why="before opset 7 an operation with an axis",
+    Case(conv_scale, "of old, when a product might start at any axis", why="before opset 7, an op with an axis",
          model=graph("c = Conv(x, w, b) y = Mul<broadcast = 1, axis = 0>(c, half)", header=old(6))),
-    Case(conv_scale, "nothing is taken apart again", why="nothing to take apart", target="decomposed",
+    Case(conv_scale, "nothing is taken apart again", why="none can be decomposed", target="decomposed",
          model=graph("c = Conv(x, w, b) y = Mul(c, k)")),
 ]
 # fmt: on

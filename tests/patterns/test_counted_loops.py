@@ -80,13 +80,13 @@ FIRES = [
 ]
 NEGATIVES = [
     Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
-         why="no Loop without a trip limit"),
-    Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip limit"),
-    Case(counted_loops, "a step of two from around it", target="tensorrt", why="no Loop without a trip limit",
+         why="no Loop without a trip count"),
+    Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip count"),
+    Case(counted_loops, "a step of two from around it", target="tensorrt", why="no Loop without a trip count",
          model=reading_outside("two", more="two = Add(step, step)")),
-    Case(counted_loops, "a step that is an input", target="tensorrt", why="no Loop without a trip limit",
+    Case(counted_loops, "a step that is an input", target="tensorrt", why="no Loop without a trip count",
          model=reading_outside("k")),
-    Case(counted_loops, "a limit that moves", target="tensorrt", why="no Loop without a trip limit",
+    Case(counted_loops, "a limit that moves", target="tensorrt", why="no Loop without a trip count",
          model=loop(leaves=LEAVES.replace("int64 last", "int64 later"), more="later = Sub(last, one)")),
     Case(counted_loops, "for another target", loop(), why="no form for target ort"),
 ]

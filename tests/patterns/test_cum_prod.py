@@ -27,7 +27,7 @@ NEGATIVES = [
     *(Case(cum_prod, f"of {dtype}, of free length", target="tensorrt", why="may not wrap on overflow",
            model=graph("y = CumProd(x, a)", f"({dtype}[n, 5] x) => ({dtype}[n, 5] y)", "int64 a = {0}", 26))
       for dtype in ("int32", "int64")),
-    Case(cum_prod, "an axis that is an input", target="tensorrt", why="wanted a constant",
+    Case(cum_prod, "an axis that is an input", target="tensorrt", why="expected a constant",
          model=graph("y = CumProd(x, a)", "(float[n, 5] x, int64 a) => (float[n, 5] y)", "", 26)),
     Case(cum_prod, "of many elements", target="tensorrt", why="at most 256 elements",
          model=graph("y = CumProd(x, a)", "(float[999] x) => (float[999] y)", "int64 a = {0}", 26)),

@@ -42,22 +42,22 @@ FIRES = [
          onnx.parser.parse_model(f"{OPSETS}{HEAD} {{ y = Neg(x) a = local.twice(x) }} {CALLED}")),
 ]
 NEGATIVES = [
-    Case(dead_nodes, "every node is read", graph("a = Exp(x) y = Neg(a)"), why="every node is read"),
-    Case(dead_nodes, "an output of the graph", why="every node is read",
+    Case(dead_nodes, "every node is read", graph("a = Exp(x) y = Neg(a)"), why="the outputs of every node are read"),
+    Case(dead_nodes, "an output of the graph", why="the outputs of every node are read",
          model=graph("y = Neg(x) z = Exp(x)", "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)")),
     Case(dead_nodes, "a graph without outputs", why="the graph has no outputs",
          model=graph("y = Neg(x) z = Exp(y)", "(float[n, 4] x) => ()")),
-    Case(dead_nodes, "one of its outputs is read", why="every node is read",
+    Case(dead_nodes, "one of its outputs is read", why="the outputs of every node are read",
          model=graph("a, y = Split<axis = 1>(x)", "(float[n, 4] x) => (float[n, 2] y)")),
-    Case(dead_nodes, "read in a body alone", why="every node is read",
+    Case(dead_nodes, "read in a body alone", why="the outputs of every node are read",
          model=graph("m = ReduceMax<keepdims = 0>(x) q = Cast<to = 9>(m) v = Sin(x) y = If (q) <then_branch = one () "
                      "=> (float[n, 4] a) { a = Neg(v) }, else_branch = two () => (float[n, 4] a) { a = Exp(x) }>")),
-    Case(dead_nodes, "a custom op may write a log", why="may do more than make their outputs",
+    Case(dead_nodes, "a custom op may write a log", why="may have side effects",
          model=graph("y = Neg(x) a = custom.Log(x)", header=OPSETS)),
-    Case(dead_nodes, "one in a body", why="may do more than make their outputs",
+    Case(dead_nodes, "one in a body", why="may have side effects",
          model=graph("y = Neg(x) a = If (yes) <then_branch = one () => (float[n, 4] a) { a = custom.Log(x) }, "
                      "else_branch = two () => (float[n, 4] a) { a = Exp(x) }>", header=OPSETS)),
-    Case(dead_nodes, "one in a local function", why="may do more than make their outputs",
+    Case(dead_nodes, "one in a local function", why="may have side effects",
          model=onnx.parser.parse_model(f"{OPSETS}{HEAD} {{ y = Neg(x) a = local.told(x) }} {HIDING}")),
 ]
 # fmt: on

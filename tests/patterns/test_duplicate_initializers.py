@@ -25,7 +25,7 @@ WIDE = "(float[n, 5000] x) => (float[n, 5000] y)"
 TWO = "float[4] k = {1, 2, 3, 4}, float[4] l = {1, 2, 3, 4}"
 BODY = "a = Mul(x, k) y = Add(a, l)"
 LIST = [1, 2, 3, 4]
-NONE = "no two initializers that may be shared"
+NONE = "no two initializers that can be shared"
 
 
 def model(body=BODY, constants=TWO, head=HEAD, **settings):
@@ -208,19 +208,19 @@ NEGATIVES = [
         duplicate_initializers,
         "one that a caller may set",
         model(head="(float[n, 4] x, float[4] l) => (float[n, 4] y)"),
-        why="until a caller gives 'l', an input, another value",
+        why="only until a caller gives the input 'l' another value",
     ),
     Case(
         duplicate_initializers,
         "the first is one that a caller may set",
         model(head="(float[n, 4] x, float[4] k) => (float[n, 4] y)"),
-        why="until a caller gives 'k', an input, another value",
+        why="only until a caller gives the input 'k' another value",
     ),
     Case(
         duplicate_initializers,
         "an output of the graph",
         model(head="(float[n, 4] x) => (float[n, 4] y, float[4] l)"),
-        why="'l', equal to 'k', must keep its name: it is an output of the graph",
+        why="'l' equals 'k', but must keep its name: it is an output of the graph",
     ),
     Case(
         duplicate_initializers,
@@ -234,7 +234,7 @@ NEGATIVES = [
         duplicate_initializers,
         "a quantization annotation of the first",
         annotated("k"),
-        why="'k', equal to 'l', must keep its name: it has a quantization annotation",
+        why="'k' equals 'l', but must keep its name: it has a quantization annotation",
     ),
     Case(duplicate_initializers, "a training binding", trained(), why="a training binding uses it"),
     Case(
@@ -253,11 +253,11 @@ NEGATIVES = [
         duplicate_initializers,
         "a body that has a tensor of the first's name",
         parse(IF.replace("OWN", "<float[4] k = {5, 6, 7, 8}>").replace("Mul(a, l)", "Sum(a, k, l)")),
-        why="a body that reads 'l' has a 'k' of its own",
+        why="a body that reads 'l' defines its own 'k'",
     ),
     Case(duplicate_initializers, "nobody reads it", model("y = Mul(x, k)"), why=NONE),
     Case(duplicate_initializers, "sparse", sparse(), why=NONE),
-    Case(duplicate_initializers, "nothing to take apart", model(), target="decomposed", why="writes no op"),
+    Case(duplicate_initializers, "none can be decomposed", model(), target="decomposed", why="writes no op"),
 ]
 
 

@@ -16,7 +16,7 @@ CONSTANTS = (
 DOUBLED = "z = Concat<axis = 1>(x, x)"
 ROWS = "s = Shape(x) t = Shape(z) i = Gather(s, zero) j = Gather(t, zero)"
 USED = "a = Cast<to = 1>(i) b = Cast<to = 1>(j) y = Add(x, a) w = Add(z, b)"
-NONE = "no sizes are told twice"
+NONE = "no size is computed twice"
 
 
 def model(body, head=HEAD, ranges=None):

@@ -129,7 +129,7 @@ NEGATIVES = [
     ),
     Case(
         duplicate_nodes,
-        "nothing to take apart",
+        "none can be decomposed",
         model("a = Relu(x) b = Relu(x) y = Add(a, b)"),
         target="decomposed",
         why="writes no op",

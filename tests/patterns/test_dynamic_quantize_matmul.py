@@ -71,7 +71,7 @@ FIRES = [
          model=parse(f"{SMALL} <{CONSTANTS}> {{ y = com.microsoft.DynamicQuantizeMatMul(x, w, each, zeros, b) }}")),
 ]
 NEGATIVES = [
-    Case(dynamic_quantize_matmul, "two products of what was quantised once", why="is also used by",
+    Case(dynamic_quantize_matmul, "two products of what was quantised once", why="is also read by",
          model=quantised("y = MatMul(x, w) z = MatMul(x, v)",
                          "(float[n, 3, 8] x) => (float[n, 3, 6] y, float[n, 3, 6] z)")),
     Case(dynamic_quantize_matmul, "a batch of right factors", why="a single matrix as its right factor",

@@ -78,7 +78,7 @@ NEGATIVES = [
          model=graph("ibh,hnd->ibnd", "s, b, 8", "8, n, d", "s, b, n, d")),
     Case(einsum, "a dtype that MatMul does not have", why="does not support int16",
          model=graph("ij,jk->ik", "m, 4", "4, n", "m, n", "int16")),
-    Case(einsum, "three factors", why="wanted",
+    Case(einsum, "three factors", why="expected",
          model=parse('(float[m, 4] a, float[4, 5] b, float[5, n] c) => (float[m, n] y) '
                      '{ y = Einsum<equation = "ij,jk,kl->il">(a, b, c) }')),
 ]

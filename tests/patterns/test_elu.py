@@ -33,11 +33,11 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(elu, "above one, not above zero", why="wanted the constant 0",
+    Case(elu, "above one, not above zero", why="expected the constant 0",
          model=graph(f"{BEND} c = Greater(x, one) y = Where(c, x, b)", CONSTANTS)),
     Case(elu, "the branches are swapped", why="",
          model=graph(f"{BEND} c = Greater(x, zero) y = Where(c, b, x)", CONSTANTS)),
-    Case(elu, "exp(x) - 2", why="wanted the constant 1 to subtract",
+    Case(elu, "exp(x) - 2", why="expected the constant 1 to subtract",
          model=graph("e = Exp(x) s = Sub(e, two) b = Mul(s, alpha) c = Greater(x, zero) y = Where(c, x, b)",
                      CONSTANTS[:-1] + ", float two = {2.0}>")),
     Case(elu, "a negative alpha", why="alpha must be positive",

@@ -105,9 +105,9 @@ FIRES = [
          graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n) {TWO}")),
 ]
 NEGATIVES = [
-    Case(embed_layer_norm, "no rows of a table", why="wanted a constant for",
+    Case(embed_layer_norm, "no rows of a table", why="expected a constant for",
          model=graph(f"{WORDS} x = Add(a, e) {NORM}", f"{INPUTS}, float[b, s, 4] e")),
-    Case(embed_layer_norm, "columns of a table", why="wanted axis = 0",
+    Case(embed_layer_norm, "columns of a table", why="expected axis = 0",
          model=graph(f"a = Gather<axis = 1>(w, i) e = Gather<axis = 1>(p, i) {TWO}", "int64[4, 4] i",
                      "float[9, 4, 4] y", CONSTANTS.replace("[6, 4] p", "[9, 4] p").replace(
                          f"p = {{{numbers(24, 0.4)}}}", f"p = {{{numbers(36, 0.4)}}}"))),
@@ -125,7 +125,7 @@ NEGATIVES = [
     Case(embed_layer_norm, "places that start at 1", why="do not count from 0",
          model=graph(f"{WORDS} {COUNTED} {TWO}",
                      constants=CONSTANTS.replace("{0, 1, 2, 3, 4, 5}", "{1, 2, 3, 4, 5, 5}"))),
-    Case(embed_layer_norm, "a table that is no constant", why="wanted a constant",
+    Case(embed_layer_norm, "a table that is no constant", why="expected a constant",
          model=graph(f"{WORDS.replace('w', 'words')} {COUNTED} {TWO}", f"{INPUTS}, float[v, 4] words")),
     Case(embed_layer_norm, "a bias for all", why="between batch elements",
          model=graph(f"{WORDS} x = Add(a, h) {NORM}")),
@@ -146,9 +146,9 @@ NEGATIVES = [
     Case(embed_layer_norm, "one number scales all", why="vectors over the last axis",
          model=graph(f"{WORDS} {COUNTED} {TWO}", constants=CONSTANTS.replace(
              "float[4] g = {1.5, 0.5, -1.0, 2.0}", "float[1] g = {1.5}"))),
-    Case(embed_layer_norm, "a normalisation without a bias", why="wanted",
+    Case(embed_layer_norm, "a normalisation without a bias", why="expected",
          model=graph(f"{WORDS} {COUNTED} {TWO.replace('(x, g, h)', '(x, g)')}")),
-    Case(embed_layer_norm, "rows that are read again", why="is also used",
+    Case(embed_layer_norm, "rows that are read again", why="is also read",
          model=graph(f"{WORDS} {GIVEN} {TWO} j = Neg(a)", BATCHES, WITH_SUM)),
     Case(embed_layer_norm, "a double", why="tensor(double)",
          model=graph(f"{WORDS} {COUNTED} {TWO}", output="double[b, s, 4] y",

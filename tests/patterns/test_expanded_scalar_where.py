@@ -39,7 +39,7 @@ FIRES = [
          graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
 ]
 NEGATIVES = [
-    Case(expanded_scalar_where, "several numbers", why="wanted",
+    Case(expanded_scalar_where, "several numbers", why="expected",
          model=graph("s = Shape(x) z = Expand(row, s) y = Where(c, z, x)")),
     Case(expanded_scalar_where, "spread to more", why="may have another shape",
          model=graph("s = Shape(c) z = Expand(half, s) y = Where(c, z, r)",

@@ -43,7 +43,7 @@ NEGATIVES = [
          model=graph("z = ConstantOfShape(t) y = Max(x, z)", output="float[a, b] y", more=", int64[2] t")),
     Case(expanded_scalars, "of more axes than what is beside them", why="the sizes of the filled tensor",
          model=graph("y = Max(x, zeros)", "2", "float[2, 2] y")),
-    Case(expanded_scalars, "a sum", why="there is no", model=graph(f"{ONES} y = Add(x, z)")),
+    Case(expanded_scalars, "a sum", why="the model has no", model=graph(f"{ONES} y = Add(x, z)")),
 ]
 # fmt: on
 

@@ -24,7 +24,7 @@ NEGATIVES = [
         parse(STANDARD.replace("Gelu(x)", 'Gelu<approximate = "tanh">(x)')),
         why="found Gelu at 'y'",
     ),
-    Case(fast_gelu, "a double", parse(EXACT.replace("float", "double")), why="wanted the constant"),
+    Case(fast_gelu, "a double", parse(EXACT.replace("float", "double")), why="expected the constant"),
     Case(
         fast_gelu,
         "a scalar",
@@ -70,7 +70,7 @@ def test_a_file_of_several_rules_leaves_it_out(tmp_path):
     assert surgeon.rewrite(model, f"{file}:coarse")[1].counts == {"coarse": 1}
     only = tmp_path / "only.py"
     only.write_text(file.read_text().replace("@rule(patterns=[lambda g, x: g.relu(g.relu(x))])\n", ""))
-    with pytest.raises(surgeon.RuleError, match="All rules of .* are approximate; name the one you want"):
+    with pytest.raises(surgeon.RuleError, match="All rules of .* are approximate. Choose one"):
         surgeon.rewrite(model, str(only))
 
 

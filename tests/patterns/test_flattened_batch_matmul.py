@@ -107,7 +107,7 @@ FIRES = [
          graph(WHOLE, VALUES)),
 ]
 NEGATIVES = [
-    Case(flattened_batch_matmul, "one matrix for all", why="wanted",
+    Case(flattened_batch_matmul, "one matrix for all", why="expected",
          model=graph(f"{merge('q')} p = MatMul(q3, e) {END}", inputs=f"{INPUTS}, float[8, t] e")),
     Case(flattened_batch_matmul, "rows merged, not the batch alone", why="the batch of b is (4, 1)",
          model=parse("(float[4, 2, 2, 8] a, float[4, 1, 8, 3] c) => (float[4, 1, 4, 3] y) <int64[3] f = {4, 4, 8}, "
@@ -119,14 +119,14 @@ NEGATIVES = [
                      "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
     Case(flattened_batch_matmul, "other axes behind", why="the batch of y is (4, b)",
          model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
-    Case(flattened_batch_matmul, "a bias that hangs on the product", why="is also used",
+    Case(flattened_batch_matmul, "a bias that hangs on the product", why="is also read",
          model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
-    Case(flattened_batch_matmul, "a Cast that others read", why="is also used",
+    Case(flattened_batch_matmul, "a Cast that others read", why="is also read",
          model=graph(f"{UPCAST} x = Neg(d)", f"{HALVES}, float[n, s, 8] x", HALF)),
     Case(flattened_batch_matmul, "a softmax with other axes behind", why="the batch of y is (4, b)",
          model=graph(f"{merge('m')} {SPLIT.replace('s_q', 's_m').replace('z1, four', 'four, z1')} "
                      "p = Softmax<axis = 2>(m3) y = Reshape(p, z)", "float[4, b, s, t] y", FULL)),
-    Case(flattened_batch_matmul, "a softmax over other numbers than a row's", why="wanted",
+    Case(flattened_batch_matmul, "a softmax over other numbers than a row's", why="expected",
          model=graph(VALUED.replace("axis = 2", "axis = 1"), VALUES, FULL)),
 ]
 # fmt: on

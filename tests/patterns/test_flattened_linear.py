@@ -62,7 +62,7 @@ NEGATIVES = [
     Case(flattened_linear, "rows in another order of axes", why="the batch of y is (3, 2)",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, heads)",
                      "(float[2, 3, 4] x) => (float[3, 2, 6] y)", "int64[3] heads = {3, 2, 6}")),
-    Case(flattened_linear, "what differs from row to row", why="bias has an axis of size 6 in the place of 1",
+    Case(flattened_linear, "what differs from row to row", why="bias has an axis of size 6, expected 1",
          model=between("p = Gemm(r, w, c)", "(float[2, 3, 4] x, float[6, 6] c) => (float[2, 3, 6] y)")),
     Case(flattened_linear, "rows of one axis", why="the rows must have several axes that are merged",
          model=model("r = Reshape(x, flat) p = Gemm(r, w, b) y = Reshape(p, back)",

@@ -33,9 +33,9 @@ NEGATIVES = [
          target="tensorrt"),
     Case(function_ops, "what ONNX Runtime has", graph("y = HardSwish(x)"), why="ONNX Runtime runs it as it is"),
     Case(function_ops, "random numbers", graph("y = Bernoulli(x)"), target="tensorrt",
-         why="no op in the model is one that"),
+         why="ONNX defines no op of the model"),
     Case(function_ops, "ops without a body", graph("y = Relu(x) z = Det(x)", "(float[4, 4] x) => (float[4, 4] y)", 11),
-         target="tensorrt", why="no op in the model is one that"),
+         target="tensorrt", why="ONNX defines no op of the model"),
 ]  # fmt: skip
 
 

@@ -76,12 +76,12 @@ NEGATIVES = [
          model=graph("a = my.Unknown(z) p = MatMul(a, b) y = Mul(p, eighth)",
                      "(float[n, 4, q] z, float[n, q, 4] b) => (float[n, 4, 4] y)",
                      header='<ir_version: 8, opset_import: ["" : 17, "my" : 1]> agraph ')),
-    Case(fused_matmul, "another reader of the transposed", why="is also used by",
+    Case(fused_matmul, "another reader of the transposed", why="is also read by",
          model=graph(f"t = {SWAP}(b) p = MatMul(a, t) s = ReduceSum<keepdims = 0>(t) y = Add(p, s)")),
     Case(fused_matmul, "integers", why="supports only floats",
          model=parse("(int32[n, 3] a, int32[m, 3] b) => (int32[n, m] y) "
                      "{ t = Transpose<perm = [1, 0]>(b) y = MatMul(a, t) }")),
-    Case(fused_matmul, "the standard has no such op", why="there is no com.microsoft::FusedMatMul", target="onnx",
+    Case(fused_matmul, "the standard has no such op", why="the model has no com.microsoft::FusedMatMul", target="onnx",
          model=graph(f"t = {SWAP}(b) y = MatMul(a, t)")),
 ]
 # fmt: on

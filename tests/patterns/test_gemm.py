@@ -69,9 +69,9 @@ NEGATIVES = [
     Case(gemm, "integers", why="integers",
          model=parse("(int32[n, 3] x, int32[3, 4] w, int32[4] b) => (int32[n, 4] y) "
                      "{ p = MatMul(x, w) y = Add(p, b) }")),
-    Case(gemm, "another reader of the product", why="is also used by",
+    Case(gemm, "another reader of the product", why="is also read by",
          model=graph("p = MatMul(x, w) a = Add(p, b) y = Mul(a, p)")),
-    Case(gemm, "nothing is added", why="there is no", model=graph("y = MatMul(x, w)")),
+    Case(gemm, "nothing is added", why="the model has no", model=graph("y = MatMul(x, w)")),
     Case(gemm, "before opset 7 a sum does not spread", why="needs opset 7",
          model=graph("p = MatMul(x, w) y = Add(p, z)", "(float[n, 3] x, float[n, 4] z) => (float[n, 4] y)",
                      header='<ir_version: 3, opset_import: ["" : 6]> agraph ')),

@@ -37,7 +37,7 @@ NEGATIVES = [
          model=graph(ONE_NODE + GATE, **VECTORS)),
     Case(group_norm_silu, "the gate is another tensor", why="", ep="cuda",
          model=graph(SILU.replace("Sigmoid(z)", "Sigmoid(x)"))),
-    Case(group_norm_silu, "what is normalised is used elsewhere", why="is also used by", ep="cuda",
+    Case(group_norm_silu, "what is normalised is used elsewhere", why="is also read by", ep="cuda",
          model=graph(SILU + " u = Neg(z)", HEAD.replace("y)", "y, float[n, 6, h, w] u)"))),
     Case(group_norm_silu, "a QuickGELU", why="alpha", ep="cuda",
          model=graph(ONE_NODE + " y = com.microsoft.QuickGelu<alpha = 1.702>(z)", **VECTORS)),

@@ -60,9 +60,9 @@ NEGATIVES = [
         NODE.replace("to = 10", "to = 16"), "bfloat16[b, s, 4] x", "bfloat16[b, s, 4] y")),
     Case(half_precision_norm, "it goes on in another half precision", why="not cast back", model=graph(
         NODE.replace("to = 10", "to = 16"), output="bfloat16[b, s, 4] y")),
-    Case(half_precision_norm, "it comes in float64", why="wanted", model=graph(
+    Case(half_precision_norm, "it comes in float64", why="expected", model=graph(
         NODE.replace("to = 10", "to = 11"), "double[b, s, 4] x", "double[b, s, 4] y")),
-    Case(half_precision_norm, "what it makes in float32 is read", why="is also used", model=graph(
+    Case(half_precision_norm, "what it makes in float32 is read", why="is also read", model=graph(
         f"{NODE} z = Neg(n)", output="float16[b, s, 4] y, float[b, s, 4] z")),
 ]
 # fmt: on

@@ -30,10 +30,10 @@ FIRES = [
 NEGATIVES = [
     Case(hard_swish, "HardSigmoid with the standard's own alpha of 0.2", why="alpha",
          model=graph("h = HardSigmoid(x) y = Mul(x, h)")),
-    Case(hard_swish, "another tensor is gated", why="wanted 'x'",
+    Case(hard_swish, "another tensor is gated", why="'x' must be the same tensor",
          model=graph("h = HardSigmoid<alpha = 0.16666667>(x) y = Mul(w, h)",
                      head="(float[n, 4] x, float[n, 4] w) => (float[n, 4] y)")),
-    Case(hard_swish, "divided by 5", why="wanted the constant",
+    Case(hard_swish, "divided by 5", why="expected the constant",
          model=graph("a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, five)",
                      SIX[:-1] + ", float five = {5.0}>")),
     Case(hard_swish, "opset 13 has no HardSwish", why="needs opset 14 and the model has 13",

@@ -73,9 +73,9 @@ NEGATIVES = [
     Case(heads_in_batch, "heads that are not joined behind it", why="must be joined after", model=graph(
         PARTS + attend() + "z = Transpose<perm = [1, 0, 2]>(a) f = Concat<axis = 0>(lq, front, size) y = Reshape(z, f)",
         BEHIND, "float[s, c, 16] y")),
-    Case(heads_in_batch, "several heads already", why="wanted num_heads = 1", model=graph(
+    Case(heads_in_batch, "several heads already", why="expected num_heads = 1", model=graph(
         (PARTS + attend() + BACK).replace("num_heads = 1", "num_heads = 2"), BEHIND, "float[s, b, 64] y")),
-    Case(heads_in_batch, "weights that others read", why="is also used", model=graph(
+    Case(heads_in_batch, "weights that others read", why="is also read", model=graph(
         PARTS + attend() + BACK + " o = Neg(a)", BEHIND, "float[s, b, 64] y, float[c, s, 16] o")),
 ]
 # fmt: on

@@ -71,7 +71,7 @@ NEGATIVES = [
          model=graph("MatMulInteger(x, two, z)", "y = Mul(f, each)", "(uint8[2, 4, 2] x) => (float[2, 4, 3] y)")),
     Case(matmul_integer_to_float, "a vector on the right", why="is a vector",
          model=graph("MatMulInteger(x, vector, z)", "y = Mul(f, s1)", "(uint8[n, 2] x) => (float[n] y)")),
-    Case(matmul_integer_to_float, "the product is read as it is, too", why="is also used by",
+    Case(matmul_integer_to_float, "the product is read as it is, too", why="is also read by",
          model=graph("MatMulInteger(x, w, z)", "y = Mul(f, s) v = Neg(f)",
                      "(uint8[n, 2] x) => (float[n, 3] y, float[n, 3] v)")),
     Case(matmul_integer_to_float, "a result in float16", why="",

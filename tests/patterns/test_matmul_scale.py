@@ -53,7 +53,7 @@ NEGATIVES = [
          model=graph("p = MatMul(x, m) y = Mul(p, k1)", FLAT.replace("[n, 8]", "[1, n, 8]"))),
     Case(matmul_scale, "numbers so small that half precision loses digits", why="would have fewer digits",
          model=graph("p = MatMul(x, m) y = Mul(p, k)", HEAD.replace("float[", "float16["), factor=1e-5)),
-    Case(matmul_scale, "what others read", why="also used by",
+    Case(matmul_scale, "what others read", why="also read by",
          model=graph("p = MatMul(x, m) a = Add(p, b) s = Mul(a, k) y = Add(s, a)")),
     Case(matmul_scale, "a stack of matrices", why="the weights must be a matrix",
          model=graph("p = MatMul(x, stack) y = Mul(p, k)")),

@@ -26,7 +26,7 @@ FIRES = [
                      "(float[2, 2, 4, 6] x) => (float[2, 2, 4, 6] y)", "", 17), sites=2),
 ]
 NEGATIVES = [
-    Case(max_pool_indices, "nobody asks where", target="tensorrt", why="wanted output 1",
+    Case(max_pool_indices, "nobody asks where", target="tensorrt", why="expected output 1",
          model=graph("y = MaxPool<kernel_shape = [2, 2]>(x)", HEAD.split(", int64")[0] + ")", "", 17)),
     Case(max_pool_indices, "pictures of any size", target="tensorrt", why="is not fixed",
          model=graph("y, i = MaxPool<kernel_shape = [2, 2]>(x)",

@@ -59,7 +59,7 @@ NEGATIVES = [
     Case(merged_heads_scores, "rows that change too", why="the batch*heads of a", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, k) g = Concat<axis = 0>(b1, s1, four, t1) y = Reshape(a, g)",
         "float[b, s, 4, t] y")),
-    Case(merged_heads_scores, "one matrix for all", why="wanted", model=graph(
+    Case(merged_heads_scores, "one matrix for all", why="expected", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, w) g = Concat<axis = 0>(b1, four, s1, any) y = Reshape(a, g)",
         "float[b, 4, s, 5] y", f"{INPUTS}, float[8, 5] w")),
     Case(merged_heads_values, "queries by positions, as DeBERTa has them", why="found input", model=graph(

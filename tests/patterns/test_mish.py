@@ -21,10 +21,10 @@ FIRES = [
 NEGATIVES = [
     Case(mish, "opset 17 has no Mish", why="needs opset 18 and the model has 17",
          model=graph("s = Softplus(x) t = Tanh(s) y = Mul(x, t)")),
-    Case(mish, "Softplus of another tensor", why="wanted 'x'",
+    Case(mish, "Softplus of another tensor", why="'x' must be the same tensor",
          model=graph("s = Softplus(w) t = Tanh(s) y = Mul(x, t)", opset=18,
                      head="(float[n, 4] x, float[n, 4] w) => (float[n, 4] y)")),
-    Case(mish, "a threshold of 1", why="wanted the constant 20",
+    Case(mish, "a threshold of 1", why="expected the constant 20",
          model=graph("c = Greater(x, k) s = Softplus(x) w = Where(c, x, s) t = Tanh(w) y = Mul(x, t)",
                      "<float k = {1.0}>", opset=18)),
     Case(mish, "a sigmoid in place of the tanh", why="",

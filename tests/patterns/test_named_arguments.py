@@ -130,7 +130,7 @@ NEGATIVES = [
         named_arguments,
         "a number that the graph computes",
         model("k = ReduceMax<keepdims = 0>(x) " + fallback("hardshrink", "x, k")),
-        why="The argument 'lambd' of aten::hardshrink is computed by the graph ('k')",
+        why="Argument 'lambd' of aten::hardshrink is computed by the graph ('k')",
         check=False,
     ),
     Case(
@@ -140,7 +140,7 @@ NEGATIVES = [
             "l = SplitToSequence(x) z = org.pytorch.aten.block_diag(l) y = Slice(z, k, e)",
             "int64[2] k = {0, 0}, int64[2] e = {2, 4}",
         ),
-        why="made by no SequenceConstruct",
+        why="does not come from a SequenceConstruct",
         check=False,
     ),
     Case(

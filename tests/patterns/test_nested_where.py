@@ -28,11 +28,11 @@ FIRES = [
     Case([nested_where, masked_attention], "an attention", graph(ATTENTION, HEADS, "float[b, 4, s, 6] y")),
 ]
 NEGATIVES = [
-    Case(nested_where, "two numbers", why="again", model=graph(
+    Case(nested_where, "two numbers", why="must be the same number", model=graph(
         "z = Where(c, x, low) y = Where(d, z, other)", low="-1e30, -1e9")),
-    Case(nested_where, "what the first hides is read", why="is also used",
+    Case(nested_where, "what the first hides is read", why="is also read",
          model=graph(f"{HIDDEN} r = Neg(z)", output="float[b, 4, s, t] y, float[b, 4, s, t] r")),
-    Case(nested_where, "the second puts another number in each place", why="wanted",
+    Case(nested_where, "the second puts another number in each place", why="expected",
          model=graph("z = Where(c, low, x) y = Where(d, x, z)")),
 ]
 

@@ -44,7 +44,7 @@ FIRES = [
          graph(f"{EXPANDED} y = Expand(one_size, t)", INPUTS + ", float one_size", "float[n, m]")),
 ]
 NEGATIVES = [
-    Case(no_op_and, "a condition that never holds", graph("t = And(no, x) y = Not(t)"), why="no And has"),
+    Case(no_op_and, "an input that is always false", graph("t = And(no, x) y = Not(t)"), why="no And has"),
     Case(no_op_and, "one that is given", graph("t = And(x, d) y = Not(t)", f"{INPUTS}, bool[n, m] d"),
          why="no And has"),
     Case(no_op_and, "one that gives an axis", graph("t = And(x, wider) y = Not(t)", output="bool[1, n, m]"),
@@ -53,7 +53,7 @@ NEGATIVES = [
          model=graph("t = And(x, both) y = Not(t)", INPUTS.replace("bool[n, m]", "bool[n, 2]"), "bool[n, 2]")),
     Case(no_op_and, "one that the range does not decide", why="no And has",
          model=graph(f"{RANGE} c = Greater(i, nil) t = And(c, x) y = Not(t)")),
-    Case(no_op_or, "a condition that always holds", graph("t = Or(yes, x) y = Not(t)"), why="no Or has"),
+    Case(no_op_or, "an input that is always true", graph("t = Or(yes, x) y = Not(t)"), why="no Or has"),
     Case(no_op_where, "a condition that is given", graph("t = Where(x, a, b) y = Neg(t)", output="float[n, m]"),
          why="no Where has"),
     Case(no_op_where, "a condition with more axes than is stated of the result", why="a larger shape",

@@ -112,12 +112,12 @@ NEGATIVES = [
         "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
         shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
     Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
-    Case(identity, "there is nothing to take apart", model("y = Identity(x)"), target="decomposed", why="writes no op"),
+    Case(identity, "so none can be decomposed", model("y = Identity(x)"), target="decomposed", why="writes no op"),
     Case(
         no_op_cast, "it rounds", model("a = Cast<to = 10>(x) b = Relu(a) y = Cast<to = 1>(b)"), why="casts from float32"
     ),
     Case(
-        no_op_dropout, "its mask is used", model("a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)"), why="also used by"
+        no_op_dropout, "its mask is used", model("a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)"), why="also read by"
     ),
     Case(
         no_op_dropout,
@@ -132,19 +132,19 @@ NEGATIVES = [
         why="is_test is not set",
     ),
     Case(no_op_concat, "two tensors", model("a = Concat<axis = 1>(x, x) y = Relu(a)", made="n, 8"), why="2 inputs"),
-    Case(no_op_arithmetic, "plus 1e-8 in half precision, to divide by", why="no product or quotient with 1 and no sum",
+    Case(no_op_arithmetic, "plus 1e-8 in half precision, to divide by", why="nothing is multiplied or divided by 1",
          model=model("s = Neg(x) a = Add(s, k) b = Unsqueeze(a, z) y = Div(x, b)", dtype="float16", made="1, n, 4",
                      constants="float16 k = {0}, int64[1] z = {0}")),
-    Case(no_op_arithmetic, "plus 0, what others divide by", why="no product or quotient with 1 and no sum",
+    Case(no_op_arithmetic, "plus 0, what others divide by", why="nothing is multiplied or divided by 1",
          model=model("a = Add(x, k) y = Div(a, x)", constants="float k = {0}")),
-    Case(no_op_arithmetic, "nearly 1", model("y = Mul(k, x)", constants="float k = {1.0000001}"), why="no product"),
-    Case(no_op_arithmetic, "nearly 0", model("y = Add(k, x)", constants="float k = {1e-12}"), why="no product"),
-    Case(no_op_arithmetic, "1 over x", model("y = Div(k, x)", constants="float k = {1}"), why="no product"),
+    Case(no_op_arithmetic, "nearly 1", model("y = Mul(k, x)", constants="float k = {1.0000001}"), why="nothing is"),
+    Case(no_op_arithmetic, "nearly 0", model("y = Add(k, x)", constants="float k = {1e-12}"), why="nothing is"),
+    Case(no_op_arithmetic, "1 over x", model("y = Div(k, x)", constants="float k = {1}"), why="nothing is multiplied"),
     Case(
         no_op_arithmetic,
         "a weight of ones",
         model("y = Mul(k, x)", constants="float[2] k = {1, 1}", shape="n, 2"),
-        why="no product",
+        why="nothing is multiplied",
     ),
     Case(
         no_op_arithmetic,

@@ -61,17 +61,17 @@ FIRES = [
 NEGATIVES = [
     Case(concat_between_transposes, "normed in two ways", why="norms of two kinds", model=graph(
         STREAMS + normed("p", "h") + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
-    Case(concat_between_transposes, "beside each other, not behind", why="wanted axis = 2", model=graph(
+    Case(concat_between_transposes, "beside each other, not behind", why="expected axis = 2", model=graph(
         f"{STREAMS.replace('(z)', '(x)')} j = Concat<axis = 1>(h, k) y = {FIRST}(j)", "float[b, s, 8, 8] y")),
     Case(concat_between_transposes, "a norm over rows too", why="", model=graph(
         STREAMS + normed("p", "h", "LayerNormalization", 1) + normed("q", "k", "LayerNormalization") + BACK, BOTH)),
     Case(norm_between_transposes, "over rows and columns", why="only the columns of a head", model=graph(
         f"h = {FIRST}(x) r = LayerNormalization<axis = 1>(h, w) y = {FIRST}(r)")),
-    Case(norm_between_transposes, "a norm in float32 that others read", why="is also used", model=graph(
+    Case(norm_between_transposes, "a norm in float32 that others read", why="is also read", model=graph(
         f"{WIDE} k = Cast<to = 10>(r) y = {FIRST}(k) u = Neg(r)", "float16[b, s, 4, 8] y, float[b, 4, s, 8] u", HALF)),
-    Case(norm_between_transposes, "a norm that others read", why="is also used", model=graph(
+    Case(norm_between_transposes, "a norm that others read", why="is also read", model=graph(
         f"{RMS} y = {FIRST}(r) z = Neg(r)", "float[b, s, 4, 8] y, float[b, 4, s, 8] z")),
-    Case(norm_between_transposes, "other axes moved back", why="wanted perm", model=graph(
+    Case(norm_between_transposes, "other axes moved back", why="expected perm", model=graph(
         f"{RMS} y = Transpose<perm = [0, 1, 3, 2]>(r)", "float[b, 4, 8, s] y")),
 ]
 # fmt: on

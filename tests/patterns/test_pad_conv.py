@@ -51,7 +51,7 @@ FIRES = [
                "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}", POOL)),
 ]
 NEGATIVES = [
-    Case(pad_conv, "ones", why="wanted the constant 0",
+    Case(pad_conv, "ones", why="expected the constant 0",
          model=graph("p = Pad(x, pads, one) y = Conv(p, w)", f"{PADS}, float one = {{1}}")),
     Case(pad_conv, "ones, as an attribute", why="value = 0.0, found 1.0",
          model=graph("p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1], value = 1.0>(x) y = Conv(p, w)", "", version=10)),
@@ -65,7 +65,7 @@ NEGATIVES = [
          model=graph('p = Pad(x, pads) y = Conv<auto_pad = "SAME_UPPER">(p, w)')),
     Case(pad_conv, "pads that are no constant", why="found None at 'p'",
          model=graph("p = Pad(x, z) y = Conv(p, w)", "", HEAD.replace(" w)", " w, int64[8] z)"))),
-    Case(pad_conv, "another reader of the padded", why="is also used by",
+    Case(pad_conv, "another reader of the padded", why="is also read by",
          model=graph("p = Pad(x, pads) c = Conv(p, w) m = ReduceMean<keepdims = 0>(p) y = Add(c, m)")),
     Case(pad_average_pool, "padding of its own that is not counted", why="does not count",
          model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(p)", PADS, POOL)),
@@ -73,7 +73,7 @@ NEGATIVES = [
          model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(p)", PADS, POOL)),
     Case(pad_average_pool, "more padding than window", why="only padding",
          model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
-    Case(pad_average_pool, "a largest element is no average", why="there is no AveragePool",
+    Case(pad_average_pool, "a largest element is no average", why="the model has no AveragePool",
          model=graph("p = Pad(x, pads) y = MaxPool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
 ]
 # fmt: on

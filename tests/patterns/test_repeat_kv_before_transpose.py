@@ -42,14 +42,14 @@ FIRES = [
 NEGATIVES = [
     Case(repeat_kv_before_transpose, "heads that stay behind the rows", why="directly follow the batch",
          model=graph(f"{copied('k')} y = Transpose<perm = [1, 0, 2, 3]>(rk)", "float[s, b, 4, 8] y")),
-    Case(repeat_kv_before_transpose, "copies of all heads, one behind the other", why="wanted the constant 3",
+    Case(repeat_kv_before_transpose, "copies of all heads, one behind the other", why="expected the constant 3",
          model=graph(f"ok = Unsqueeze(k, two) ek = Expand(ok, rows) rk = Reshape(ek, joined) y = {FIRST}(rk)")),
     Case(repeat_kv_before_transpose, "copies as further rows", why="", model=graph(
         f"ok = Unsqueeze(k, three) ek = Expand(ok, twice) rk = Reshape(ek, longer) y = {FIRST}(rk)",
         "float[b, 2, t, 8] y")),
     Case(repeat_kv_before_transpose, "a batch that is copied too", why="the batch of spread is 2*b", model=graph(
         f"{copied('k', 'Tile', 'wide')} y = {FIRST}(rk)", "float[c, 4, s, 8] y")),
-    Case(repeat_kv_before_transpose, "copies that others read", why="is also used",
+    Case(repeat_kv_before_transpose, "copies that others read", why="is also read",
          model=graph(f"{copied('k')} y = {FIRST}(rk) z = Neg(rk)", "float[b, 4, s, 8] y, float[b, s, 4, 8] z")),
 ]
 # fmt: on

@@ -36,7 +36,7 @@ NEGATIVES = [
     Case(residual_rms_sum, "for CUDA", graph(RMS), ep="cuda", why="only the execution provider cpu"),
     Case(residual_sum, "a double", graph(PLAIN, dtype="double"), why="float32 alone"),
     Case(residual_sum, "no residual", graph("y = LayerNormalization<axis = -1>(x, w, b) z = Neg(s)",
-                                            ", float[n, 3, 4] z"), why="wanted Add"),
+                                            ", float[n, 3, 4] z"), why="expected Add"),
 ]
 # fmt: on
 

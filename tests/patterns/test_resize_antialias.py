@@ -29,7 +29,7 @@ FIRES = [
                      "(float[n, 3, h, w] x) => (float[n, 3, 5, 14] y)", SIZES, 18)),
 ]
 NEGATIVES = [
-    Case(resize_antialias, "without antialiasing", target="tensorrt", why="wanted antialias = 1",
+    Case(resize_antialias, "without antialiasing", target="tensorrt", why="expected antialias = 1",
          model=graph("y = Resize<mode = \"linear\", axes = [2, 3]>(x, , , two)", HERE, SIZES, 18)),
     Case(resize_antialias, "corners aligned", target="tensorrt", why="expected coordinate_transformation_mode",
          model=graph("y = Resize<mode = \"linear\", antialias = 1, axes = [2, 3], "

@@ -215,13 +215,13 @@ NEGATIVES = [
     Case(
         rms_norm,
         "an ε beside the length, where the op has it below the root",
-        why="wanted Sqrt or Pow, found Add",
+        why="expected Sqrt or Pow, found Add",
         model=graph(LENGTH + "m = Mul(l, inverse) o = Add(m, e) n = Div(x, o) y = Mul(n, s)", constants=ROOTS),
     ),
     Case(
         rms_norm,
         "a floor below the length, which an ε is not",
-        why="wanted ReduceL2 or Sqrt or Pow, found Clip",
+        why="expected ReduceL2 or Sqrt or Pow, found Clip",
         model=graph(LENGTH + "c = Clip(l, floor) u = Div(x, c) m = Mul(u, root) y = Mul(s, m)", constants=ROOTS),
     ),
     Case(

@@ -48,7 +48,7 @@ NEGATIVES = [
     Case(rotary_embedding, "tables that have a number for each of a pair", why="does not match the parts", model=graph(
         f"{CUT} {PRODUCT} {JOINED}".replace("whole", "longer"), f"{HEADS} x, float[s, 1, 4, 2] c, float[s, 1, 4, 2] e",
         output="float[b, s, 4, 16]", constants=CONSTANTS.replace(">", ", int64[4] longer = {0, 0, 0, 16}>"))),
-    Case(rotary_embedding, "a sum for the difference", why="wanted",
+    Case(rotary_embedding, "a sum for the difference", why="expected",
          model=graph(WHOLE.replace("Sub(m, n)", "Add(m, n)"))),
     Case(rotary_embedding, "the imaginary part first", why="must begin at part",
          model=graph(WHOLE.replace("i = Slice(k, nil, one", "j = Slice(k, nil, one")
@@ -57,7 +57,7 @@ NEGATIVES = [
         f"{CUT} {PRODUCT} {JOINED}".replace("x, pairs", "x, halves").replace("one, two, new", "two, far, new")
         .replace("nil, one, new", "nil, two, new"), f"{HEADS} x, float[s, 1, 1, 2] c, float[s, 1, 1, 2] e",
         constants=CONSTANTS.replace(">", ", int64[1] far = {4}>"))),
-    Case(rotary_embedding, "joined along another axis", why="wanted", model=graph(
+    Case(rotary_embedding, "joined along another axis", why="expected", model=graph(
         WHOLE.replace("Concat<axis = -1>(r, a)", "Concat<axis = -2>(r, a)"))),
 ]
 # fmt: on

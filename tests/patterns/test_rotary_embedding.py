@@ -177,7 +177,7 @@ NEGATIVES = [
                      constants=CONSTANTS.replace("int64[1] one", "int64[1] two = {2}, int64[1] one"))),
     Case(rotary_embedding, "the halves in their order", why="must begin at part",
          model=graph(PLAIN.replace("Concat<axis = -1>(ne, lo)", "Concat<axis = -1>(lo, ne)"))),
-    Case(rotary_embedding, "no half negated", why="wanted",
+    Case(rotary_embedding, "no half negated", why="expected",
          model=graph(PLAIN.replace("Neg(hi)", "Relu(hi)"))),
     Case(rotary_embedding, "angles of two kinds", why="halves of a table differ",
          model=graph(PLAIN.replace("q = Sin(a)", "ab = Concat<axis = -1>(f, g) q = Sin(ab)"),

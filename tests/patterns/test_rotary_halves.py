@@ -74,7 +74,7 @@ NEGATIVES = [
     Case(rotary_embedding, "halves in the other order", why="must begin at part 1 of 2",
          model=graph(f"{SLICED.replace('zero, four', 'FOUR').replace('four, eight', 'zero, four')} {END}"
                      .replace("FOUR", "four, eight"))),
-    Case(rotary_embedding, "halves of the rows", why="wanted the constant -1",
+    Case(rotary_embedding, "halves of the rows", why="expected the constant -1",
          model=graph(f"{SLICED.replace('last', 'first')} {END}", HEADS.replace("4, s, 8]", "4, 8, 4]")
                      .replace("1, s, 4]", "1, 4, 4]"), output="float[b, 4, 4, 8]")),
     Case(rotary_embedding, "a sign that differs", why="negative",

@@ -160,7 +160,7 @@ FIRES = [
 NEGATIVES = [
     Case(rotary_embedding, "tables of each head, of free columns", why="may not have half as many", model=graph(
         PAIRS, "float[b, 4, 6, 8] x, float[4, 6, n] c, float[4, 6, n] e", output="float[b, 4, 6, 8]")),
-    Case(rotary_embedding, "pairs of another tensor than the heads", why="wanted", model=graph(
+    Case(rotary_embedding, "pairs of another tensor than the heads", why="must be the same tensor", model=graph(
         OF_SQUEEZED.replace("Reshape(o", "Reshape(h"), f"{ON_EDGE}, float[b, 4, s, 1, 8] h",
         constants=apart(0, 4, -1, 4, 2))),
     Case(rotary_embedding, "pairs of heads that lie otherwise", why="must be split into pairs", model=graph(
@@ -170,19 +170,19 @@ NEGATIVES = [
         OF_SQUEEZED.replace("Squeeze(o, last)", "Reshape(o, heads)"),
         ON_EDGE.replace("[b, 4, s, 1, 8]", "[b, 2, 2, 4, 8]").replace("[s, 4]", "[4, 4]"),
         constants=apart(0, 4, 4, 4, 2).replace("heads = {0, 0,", "heads = {0, 4,"), output="float[b, 4, 4, 8]")),
-    Case(rotary_embedding, "the other number negated", why="wanted",
+    Case(rotary_embedding, "the other number negated", why="must be the same tensor",
          model=graph(PAIRS.replace("p = Sub(p1, p2)", "p = Add(p1, p2)").replace("q = Add(q1", "q = Sub(q1"))),
-    Case(rotary_embedding, "even for odd", why="wanted the constant 0",
+    Case(rotary_embedding, "even for odd", why="expected the constant 0",
          model=graph(PAIRS.replace("Slice(x, first", "Slice(x, zeroth").replace("Slice(x, second", "Slice(x, first")
                      .replace("zeroth", "second"))),
-    Case(rotary_embedding, "every third number", why="wanted the constant 2",
+    Case(rotary_embedding, "every third number", why="expected the constant 2",
          model=graph(PAIRS.replace("last, two)", "last, last)"), INPUTS.replace("s, 8]", "s, 6]").replace("4] ", "2] "),
                      output="float[b, 4, s, 4]", constants=CONSTANTS.replace("whole = {0, 0, 0, 8}",
                                                                              "whole = {0, 0, 0, 4}"))),
     Case(rotary_embedding, "a slice that leaves numbers out", why="every other number of the last axis",
          model=graph(PAIRS, INPUTS.replace("s, 8]", "s, 12]"), constants=CONSTANTS.replace("{9223372036854775807}",
                                                                                           "{8}"))),
-    Case(rotary_embedding, "pairs one behind the other", why="wanted the constant 1",
+    Case(rotary_embedding, "pairs one behind the other", why="expected the constant 1",
          model=graph(f"{TURNED} {ANGLES} {SUM}".replace("Concat<axis = -1>(w, z)", "Concat<axis = 3>(w, z)")
                      .replace(", new)", ", last)"))),
     Case(rotary_embedding, "pairs joined in another shape", why="joined to another shape",

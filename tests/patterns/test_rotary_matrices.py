@@ -90,7 +90,7 @@ NEGATIVES = [
                      more=whole(COS, -SIN, SIN + (ANGLES[2, 1] == ANGLES), COS))),
     Case(rotary_embedding, "products with no sine that is negative", why="must contain cosines and sines",
          model=graph(SUMMED.replace("(c1, n1, e1, c1)", "(c1, e1, e1, c1)"))),
-    Case(rotary_embedding, "products summed over the other axis", why="wanted",
+    Case(rotary_embedding, "products summed over the other axis", why="expected",
          model=graph(SUMMED.replace("(p, new)", "(p, above)"))),
     Case(rotary_embedding, "one column for both", why="must contain cosines and sines", model=graph(
         f"{AT_ONCE} {TAKEN} {COLUMNS} {SUM}".replace("(r, second)", "(r, first)"))),

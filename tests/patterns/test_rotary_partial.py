@@ -59,26 +59,26 @@ FIRES = [
          model=graph(WRITTEN, opset=23)),
 ]
 NEGATIVES = [
-    Case(rotary_partial, "the last numbers", why="wanted",
+    Case(rotary_partial, "the last numbers", why="expected",
          model=graph(f"{CUT} r = com.microsoft.RotaryEmbedding(b, p, c, e) y = Concat<axis = -1>(a, r)",
                      tables=TABLES.replace("2]", "6]"))),
-    Case(rotary_partial, "the rest in front", why="wanted",
+    Case(rotary_partial, "the rest in front", why="expected",
          model=graph(f"{CUT} {TURN} y = Concat<axis = -1>(b, r)")),
     Case(rotary_partial, "numbers that are left out", why="at the end of the one before it",
          model=graph(PLAIN.replace("x, middle, end", "x, five, end"), y="float[b, 4, 9, 15] y")),
     Case(rotary_partial, "numbers that are there twice, and others left out", why="at the end of the one before it",
          model=graph(PLAIN.replace("x, middle, end", "x, three, fifteen"))),
-    Case(rotary_partial, "the second numbers", why="wanted the constant 0",
+    Case(rotary_partial, "the second numbers", why="expected the constant 0",
          model=graph(PLAIN.replace("x, start, middle", "x, middle, eight"))),
-    Case(rotary_partial, "rows cut off", why="wanted axis = -1",
+    Case(rotary_partial, "rows cut off", why="expected axis = -1",
          model=graph(f"a = Slice(x, start, middle, two, one) b = Slice(x, middle, end, two, one) {TURN} "
                      "y = Concat<axis = -2>(r, b)", tables="float[9, 8] c, float[9, 8] e")),
-    Case(rotary_partial, "a part that others read", why="is also used",
+    Case(rotary_partial, "a part that others read", why="is also read",
          model=graph(f"{PLAIN} z = Neg(r)", y="float[b, 4, 9, 4] z, float[b, 4, 9, 16] y")),
     Case(rotary_partial, "a part of a part", why="already rotates only a part",
          model=graph(PLAIN.replace("Embedding(", "Embedding<num_heads = 4, rotary_embedding_dim = 2>("),
                      tables=TABLES.replace("2]", "1]"))),
-    Case(rotary_partial, "the rest in front, of the standard op", why="wanted", target="onnx",
+    Case(rotary_partial, "the rest in front, of the standard op", why="expected", target="onnx",
          model=graph(STANDARD.replace("(r, b)", "(b, r)"), opset=23, tables="float[b, 9, 2] c, float[b, 9, 2] e")),
 ]
 # fmt: on

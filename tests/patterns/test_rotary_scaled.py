@@ -56,8 +56,8 @@ FIRES = [
         WHOLE, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "the sines alone", why="wanted", model=graph(WHOLE.replace("Add(o, q)", "Add(m, q)"))),
-    Case(rotary_embedding, "two scales", why="wanted",
+    Case(rotary_embedding, "the sines alone", why="expected", model=graph(WHOLE.replace("Add(o, q)", "Add(m, q)"))),
+    Case(rotary_embedding, "two scales", why="must be the same tensor",
          model=graph(WHOLE.replace("Mul(p, k)", "Mul(p, w)"), f"{INPUTS}, float[s, 8] w")),
     Case(rotary_embedding, "unlike halves of a scale", why="halves of a table differ",
          model=graph(WHOLE.replace("(r, r)", "(r, w)"), f"{INPUTS}, float[s, 4] w")),

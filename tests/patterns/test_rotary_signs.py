@@ -105,7 +105,7 @@ NEGATIVES = [
     Case(rotary_embedding, "two fixed sines that differ in one number", why="negative", model=of_two(SINES, -OTHERS)),
     Case(rotary_embedding, "one row of sines, and the negatives of each", why="negative", model=of_two(
         SINES, -SINES, f"{SPLIT} r = Slice(e, nil, one, nil) {BY_TWO.replace('(d, e)', '(d, r)')} {JOINED}")),
-    Case(rotary_embedding, "two differences", why="wanted",
+    Case(rotary_embedding, "two differences", why="expected",
          model=graph(f"{SPLIT} {BY_SUB} {JOINED}".replace("h = Add(f, g)", "h = Sub(f, g)"))),
     Case(rotary_embedding, "sines of one sign for halves that are rolled", why="signs of the sines must differ",
          model=graph(ROLLED.replace("(n, e)", "(e, e)"))),

@@ -40,7 +40,7 @@ NEGATIVES = [
         model=graph(np.zeros((1, 8)), inputs=WHOLE.replace("s, 8] x", "s, 1] x")),
     ),
     Case(
-        rotate_half_matmul, "a product by itself", why="there is no Add", model=graph(HALVES, "y = MatMul(x, r)", HEADS)
+        rotate_half_matmul, "a product by itself", why="has no Add", model=graph(HALVES, "y = MatMul(x, r)", HEADS)
     ),
 ]
 

@@ -50,7 +50,7 @@ NEGATIVES = [
          model=graph(f"{SCORES} w = Where(c, low, z) y = Softmax<axis = -1>(w)", root=0.5)),
     Case(scale_after_mask, "a number greater than one", why="outside the range", model=graph(PLAIN, root=0.5)),
     Case(scale_after_mask, "a negative number", why="outside the range of its dtype", model=graph(PLAIN, root=-4)),
-    Case(scale_after_mask, "scores that others read", why="is also used",
+    Case(scale_after_mask, "scores that others read", why="is also read",
          model=graph(f"{PLAIN} o = Neg(x)", "float[b, 4, s, t] y, float[b, 4, s, t] o")),
 ]
 # fmt: on

@@ -42,7 +42,7 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(selu, "another gamma", why="wanted the constant 1.05",
+    Case(selu, "another gamma", why="expected the constant 1.05",
          model=graph("w = Elu<alpha = 1.6732632>(x) y = Mul(two, w)", CONSTANTS[:-1] + ", float two = {2.0}>")),
     Case(selu, "the alpha of float16 in float32", why="only when rounded to float16",
          model=graph("w = Elu<alpha = 1.6728516>(x) y = Mul(gamma, w)", CONSTANTS)),

@@ -63,7 +63,7 @@ FIRES = [
         "float[s, b, 12] a, float[s, b, 12] b")),
 ]
 NEGATIVES = [
-    Case(stacked_qkv_split, "another axis moved to the front", why="wanted perm", model=graph(
+    Case(stacked_qkv_split, "another axis moved to the front", why="expected perm", model=graph(
         STACK.replace("[3, 1, 2, 0, 4]", "[3, 2, 1, 0, 4]"), "float[s, b, 24] x", "float[b, s, 8] y")),
     Case(sequence_first_heads, "columns that become rows", why="the rows and columns of x", model=graph(
         HEADS.replace("three, l, eight", "three, eight, l"), "float[s, b, 24] x", "float[b, 3, 8, s] y")),

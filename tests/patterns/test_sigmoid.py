@@ -23,12 +23,12 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(sigmoid, "the sign is missing", why="wanted a product",
+    Case(sigmoid, "the sign is missing", why="expected a product",
          model=graph("e = Exp(x) a = Add(one, e) y = Div(one, a)", ONE)),
-    Case(sigmoid, "tanh of another number", why="wanted the constant 0.5",
+    Case(sigmoid, "tanh of another number", why="expected the constant 0.5",
          model=graph("h = Mul(x, two) t = Tanh(h) a = Add(t, one) y = Mul(half, a)",
                      "<float one = {1.0}, float half = {0.5}, float two = {2.0}>")),
-    Case(sigmoid, "two over it", why="wanted the constant 1",
+    Case(sigmoid, "two over it", why="expected the constant 1",
          model=graph("n = Neg(x) e = Exp(n) a = Add(one, e) y = Div(two, a)",
                      "<float one = {1.0}, float two = {2.0}>")),
 ]

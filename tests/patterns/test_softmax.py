@@ -57,7 +57,7 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(softmax, "without the maximum: 0 beside an infinity, where Softmax is NaN", why="there is no ReduceMax",
+    Case(softmax, "without the maximum: 0 beside an infinity, where Softmax is NaN", why="the model has no ReduceMax",
          model=graph("e = Exp(x) s = ReduceSum<keepdims = 1>(e, last) y = Div(e, s)", LAST)),
     Case(softmax, "the maximum over another axis", why="axes",
          model=graph("m = ReduceMax<axes = [0], keepdims = 1>(x) d = Sub(x, m) e = Exp(d) "
@@ -74,7 +74,7 @@ NEGATIVES = [
                      head=CUBE, opset=11)),
     Case(softmax, "Softmax that flattens has no such form", why="below opset 13", target="decomposed",
          model=graph("y = Softmax<axis = 1>(x)", head=CUBE, opset=11)),
-    Case(softmax, "the exponentials are not normalised by their own sum", why="wanted",
+    Case(softmax, "the exponentials are not normalised by their own sum", why="expected",
          model=graph(f"{EXP} s = ReduceSum<keepdims = 1>(x, last) y = Div(e, s)", LAST)),
     Case(log_softmax, "without the maximum: -inf beside an infinity, where LogSoftmax is NaN", why="",
          model=graph("l = ReduceLogSumExp<axes = [-1], keepdims = 1>(x) y = Sub(x, l)")),
@@ -86,7 +86,7 @@ NEGATIVES = [
          model=graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR.replace("{32}", "{-32}"))),
     Case(relaxed_softmax, "the maximum over another axis", why="over the axis of the softmax",
          model=graph("m = ReduceMax<axes = [0]>(x) d = Sub(x, m) e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR)),
-    Case(max_subtracted_softmax, "the least number taken off", why="there is no ReduceMax",
+    Case(max_subtracted_softmax, "the least number taken off", why="the model has no ReduceMax",
          model=graph("m = ReduceMin<axes = [-1], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
     Case(log_softmax, "a double", why="of float64", model=graph("s = Softmax<axis = -1>(x) y = Log(s)", head=F64)),
     Case(log_softmax, "log of a softmax that flattens", why="below opset 13",

@@ -29,13 +29,13 @@ FIRES = [
 ]
 
 NEGATIVES = [
-    Case(softplus, "log(2 + exp(x))", why="wanted the constant 1",
+    Case(softplus, "log(2 + exp(x))", why="expected the constant 1",
          model=graph("e = Exp(x) a = Add(e, two) y = Log(a)", "<float two = {2.0}>")),
     Case(softplus, "torch's threshold in fp16, where ORT's Softplus overflows", why="overflows from 89 on",
          model=graph("c = Greater(x, k) s = Softplus(x) y = Where(c, x, s)", "<float16 k = {19712}>", head=F16)),
-    Case(softplus, "a threshold of 2", why="wanted the constant 20",
+    Case(softplus, "a threshold of 2", why="expected the constant 20",
          model=graph("c = Greater(x, k) s = Softplus(x) y = Where(c, x, s)", "<float k = {2.0}>")),
-    Case(softplus_beta, "divided by another number", why="wanted 'beta'",
+    Case(softplus_beta, "divided by another number", why="'beta' must be the same number",
          model=graph("b = Mul(x, two) c = Greater(b, k) s = Softplus(b) d = Div(s, k) y = Where(c, x, d)",
                      "<float k = {20.0}, float two = {2.0}>")),
     Case(softplus, "log Σ exp is no softplus", why="",

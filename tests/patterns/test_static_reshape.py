@@ -20,7 +20,7 @@ FIRES = [
 NEGATIVES = [
     Case(static_reshape, "two free sizes", why="two sizes of the result", model=graph("b, 4, s, 4", "b, s, 16")),
     Case(static_reshape, "a size of zero", why="two sizes of the result", model=graph("b, 4, 0, 4", "b, 16, 0")),
-    Case(static_reshape, "a part of a shape", why="wanted",
+    Case(static_reshape, "a part of a shape", why="expected",
          model=graph("4, 4, 4, 4", "16, 16", "s = Shape<start = 0, end = 1>(a) t = Concat<axis = 0>(s, s) "
                      "y = Reshape(x, t)")),
 ]

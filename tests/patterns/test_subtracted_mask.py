@@ -44,11 +44,11 @@ NEGATIVES = [
          model=graph(f"a = MatMul(q, k) {HIDDEN} n = Neg(h) x = Add(a, n) {SOFT}")),
     Case(subtracted_mask, "one number for each row", why="one number for each row",
          model=graph(f"a = MatMul(q, k) x = Sub(a, h) {SOFT}", inputs=f"{INPUTS}, float[b, 4, s, 1] h")),
-    Case(subtracted_mask, "the largest number of each row", why="is also used",
+    Case(subtracted_mask, "the largest number of each row", why="is also read",
          model=graph(f"a = MatMul(q, k) h = ReduceMax<axes = [-1]>(a) x = Sub(a, h) {SOFT}")),
     Case(subtracted_mask, "another product of matrices", why="is a product of matrices",
          model=graph(f"a = MatMul(q, k) h = MatMul(p, u) x = Sub(a, h) {SOFT}", inputs=f"{INPUTS}, float[t, t] u")),
-    Case(subtracted_mask, "scores that another reads", why="is also used",
+    Case(subtracted_mask, "scores that another reads", why="is also read",
          model=graph(f"{PLAIN} {SOFT} n = Neg(a)", "float[b, 4, s, t] y, float[b, 4, s, t] n")),
 ]
 # fmt: on

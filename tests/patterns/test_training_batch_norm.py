@@ -22,7 +22,7 @@ FIRES = [
          model=graph(NODE, "(float[n, 3] x) => (float[n, 3] y)", FOUR, 17)),
 ]
 NEGATIVES = [
-    Case(training_batch_norm, "at inference", target="tensorrt", why="wanted training_mode = 1",
+    Case(training_batch_norm, "at inference", target="tensorrt", why="expected training_mode = 1",
          model=graph("y = BatchNormalization(x, s, c, m, v)", PICTURE, FOUR, 17)),
     Case(training_batch_norm, "of free channels", target="tensorrt", why="number of channels is unknown",
          model=graph(NODE, "(float[n, k, 4, 5] x, float[k] s, float[k] c, float[k] m, float[k] v) "

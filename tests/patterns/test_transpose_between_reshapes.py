@@ -40,7 +40,7 @@ NEGATIVES = [
          why="changes the last two axes",
          model=graph(BODY.replace("(b, four)", "(b, same)"), "2, 4, 5, 8", CONSTANTS + ", int64[4] same = {2, 4, 5, 8}",
                      "float[2, 1, 4, 5, 8] x")),
-    Case(transpose_between_reshapes, "another order of axes", why="wanted perm",
+    Case(transpose_between_reshapes, "another order of axes", why="expected perm",
          model=graph(BODY.replace("[0, 2, 1]", "[1, 0, 2]"))),
 ]
 # fmt: on

@@ -33,7 +33,7 @@ NEGATIVES = [
     Case(unit_dim_transpose, "as many axes as before", why="the Reshape must add or remove axes",
          model=graph(TAKEN, "b, 1, s, 8", "b, s, 8, 1", "int64[4] three = {0, 0, 8, 1}")),
     Case(unit_dim_transpose, "a transpose alone", graph("y = Transpose<perm = [0, 2, 1, 3]>(x)", y="b, s, 1, 8"),
-         why="there is no Reshape"),
+         why="the model has no Reshape"),
 ]
 # fmt: on
 

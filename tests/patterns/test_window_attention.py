@@ -43,7 +43,7 @@ NEGATIVES = [
          model=graph(ADDED, "float[c, 3, 4, 7, 5] m", Y.replace("b", "n"))),
     Case(window_attention, "a mask of more heads", why="a mask has 4 heads, but the scores have 1",
          model=graph(ADDED, "float[3, 4, 7, 5] m", qkv=QKV.replace("3, 4", "3, 1"))),
-    Case(window_attention, "free rows", why="no fixed number",
+    Case(window_attention, "free rows", why="not a fixed size",
          model=graph(ADDED, "float[1, 4, 1, 5] m", Y.replace("7", "s"), QKV.replace("7", "s"))),
     Case(window_attention, "four axes", why="has 4 axes",
          model=graph(ADDED, "float[1, 4, 7, 5] m", Y.replace("3, ", ""), QKV.replace("3, ", ""))),

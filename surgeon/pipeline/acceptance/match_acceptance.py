@@ -185,9 +185,7 @@ class MatchAcceptance:
         except (MatchDeclined, SurgeonError):
             raise
         except Exception as error:
-            raise RewriteError(
-                f"{describe_rule_error(rule, error)} at node {match.root.label!r}; mend the rule."
-            ) from error
+            raise RewriteError(describe_rule_error(rule, error, f"at node {match.root.label!r}")) from error
 
     def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:
         """A limit of the target excludes a node of the replacement."""

@@ -103,7 +103,7 @@ def _body(node: Node, captures: list[TensorRef | None], step: RewriteStep, rule:
     except Exception as error:
         output = step.match.outputs[0]
         raise RewriteError(
-            f"{describe_rule_error(rule, error)} at the node that makes {output!r}; mend its reference."
+            describe_rule_error(rule, error, f"in its reference, at the node that produces {output!r}")
         ) from error
     if any(item.qualified == node.op for item in reference.nodes):
         return None  # the reference is the op itself

@@ -41,11 +41,11 @@ def why_versions_differ(function: FunctionProto, versions: Mapping[str, int]) ->
         there, here = schema(domain, node.op_type, before), schema(domain, node.op_type, after)
         if there is None:
             return Unavailable(
-                f"its body is written at opset {before} and uses {node.op_type}, which exists from opset {first}; "
-                f"write it at opset {first} or later"
+                f"its body has opset {before} but uses {node.op_type}, which exists from opset {first}; write the body "
+                f"at opset {first} or later"
             )
         if here is None:
-            why = f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
+            why = f"the model has opset {after}, but the body uses {node.op_type}, which exists from opset {first}"
             return Unavailable(why)
         if there.since_version == here.since_version:
             continue
@@ -54,8 +54,8 @@ def why_versions_differ(function: FunctionProto, versions: Mapping[str, int]) ->
         if domain or node.op_type in rewritten:
             changed = max(there.since_version, here.since_version)
             return Unavailable(
-                f"its body is written at opset {before} and the model has {after}, between which {node.op_type} "
-                f"changed (at {changed}); write it at opset {after}"
+                f"its body has opset {before} and the model opset {after}, but {node.op_type} changed at opset "
+                f"{changed}; write the body at opset {after}"
             )
     return None
 
@@ -135,7 +135,7 @@ def emit_body(
                 value = numbers[node.output[0]] = numbers[node.input[0]].astype(dtype)
                 tensors[node.output[0]] = gs.Constant(node.output[0], value)
                 continue
-        require(not node.overload, f"its body calls {node.domain}::{node.op_type}, of which there are several")
+        require(not node.overload, f"its body calls {node.domain}::{node.op_type}, which has several overloads")
         free = captured_names(node)
         values: dict[str, Any] = {item.name: _value(item) for item in node.attribute}
         if free:
@@ -145,7 +145,7 @@ def emit_body(
         tensors.update(zip(node.output, made, strict=True))
     for tensor in tensors.values():
         if tensor is not None and not isinstance(tensor, gs.Tensor):
-            raise RuleError("A body is written out for tensors alone.")
+            raise RuleError("A function body can be inlined only on tensors.")
     return [tensors[name] for name in call.output if name]
 
 

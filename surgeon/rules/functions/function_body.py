@@ -76,7 +76,7 @@ class BodyGraph(Graph):
     def _number(self, attribute: AttributeReference, siblings: Sequence[Any]) -> Any:
         named = _AS_CONSTANT.get(attribute.kind)
         if named is None:
-            raise RuleError(f"Attribute {attribute.name!r} of a local function holds no numbers, so it is no input.")
+            raise RuleError(f"Attribute {attribute.name!r} of a local function is not numeric, so it is not an input.")
         made = self.call("", "Constant", (), {named: attribute})
         return self.call("", "CastLike", (made, siblings[0]), {}) if siblings else made
 
@@ -110,16 +110,16 @@ def build_function(
             returned = function(graph, *inputs, **attributes)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if not results or not all(isinstance(item, gs.Tensor) for item in results):
-            raise RuleError(f"Local function {signature.op} must return the tensor or tensors that it makes.")
+            raise RuleError(f"Local function {signature.op} must return one or more tensors.")
         fragment = to_replacement(graph, results)
     except ConditionFailed as error:
         raise RuleError(
-            f"Local function {signature.op} refuses to be built ({error}); let the rule ask instead."
+            f"Local function {signature.op} calls require ({error}). Call it in the rule instead."
         ) from error
     except OpsetError as error:
         raise _too_new(signature, str(error).rstrip("."), error.needs) from error
     if home.opset < CAST_LIKE and any(item.like is not None for item in fragment.constants):
-        what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
+        what = f"a number in it needs CastLike, which exists from opset {CAST_LIKE}"
         raise _too_new(signature, what, CAST_LIKE)
     nodes, outputs = fragment.as_body({TensorRef("capture", (name, 0)): name for name in signature.inputs})
     made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
@@ -132,10 +132,8 @@ def build_function(
 
 def _too_new(signature: Signature, what: str, needs: int | None) -> OpsetError:
     """The error for a body that needs a newer opset than the model's."""
-    change = f"; raise the model's opset: {upgrade_to(needs)}" if needs else ""
-    return OpsetError(
-        f"The body of local function {signature.op} has the opset of the model, and {what}{change}.", needs
-    )
+    change = f" Raise the opset of the model: {upgrade_to(needs)}" if needs else ""
+    return OpsetError(f"The body of local function {signature.op} cannot use the model's opset: {what}.{change}", needs)
 
 
 def _declare(made: FunctionProto, signature: Signature, home: FunctionContext) -> None:
@@ -166,21 +164,21 @@ def require_valid(function: FunctionProto) -> None:
         domain = normalize_domain(node.domain)
         version = versions.get(domain)
         if version is None:
-            raise RuleError(f"Local function {name} has a {node.op_type} and does not import its domain {domain!r}.")
+            raise RuleError(f"Local function {name} has a {node.op_type}, but does not import domain {domain!r}.")
         newest = schema(domain, node.op_type, None)
         if newest is not None and schema(domain, node.op_type, version) is None:
             raise OpsetError(too_old(name, domain, node.op_type, version), first_version(domain, node.op_type))
         complaints = check_node(node, version, lambda _: None, in_function=True) if knows_domain(domain) else []
         if complaints:
-            raise RuleError(f"Local function {name} breaks a schema: {complaints[0]}")
+            raise RuleError(f"Local function {name} has an invalid node: {complaints[0]}")
 
 
 def too_old(name: str, domain: str, op: str, version: int) -> str:
     """The message for a body whose opset is too old for an op."""
     first = first_version(domain, op)
     return (
-        f"{op} exists from opset {first}, and the body of local function {name} is written at opset {version}; write "
-        f"the body at opset {first} or later."
+        f"{op} exists from opset {first}, but the body of local function {name} has opset {version}. Write the body "
+        f"at opset {first} or later."
     )
 
 

@@ -123,7 +123,7 @@ class LocalFunction(ABC):
         """
         require(
             ir_version >= FIRST_IR,
-            f"local functions need IR version {FIRST_IR}, and the model has {ir_version}; write the nodes with "
+            f"local functions need IR version {FIRST_IR}, but the model has {ir_version}; write the nodes instead: "
             f"{self.__name__}.inline(g, ...)",
         )
         return self._protos(FunctionContext(versions, ir_version >= FIRST_IR_WITH_DEFAULTS), ir_version)
@@ -147,19 +147,15 @@ class LocalFunction(ABC):
         given = dict(zip(names, arguments, strict=False))
         if len(arguments) > len(names) or given.keys() & named.keys() or named.keys() - set(names):
             wrong = next(iter((named.keys() - set(names)) or (given.keys() & named.keys())), None)
-            excess = f"{len(arguments)} arguments" if wrong is None else f"{wrong!r}"
-            raise RuleError(
-                f"Local function {self.op} takes {', '.join(names)}, and a call gives {excess} beside or again."
-            )
+            excess = f"{len(arguments)} arguments" if wrong is None else f"{wrong!r}, which it lacks or already has"
+            raise RuleError(f"Local function {self.op} takes {', '.join(names)}, but a call gives {excess}.")
         given |= named
         inputs = [given.get(name) for name in signature.inputs]
         attributes: dict[str, Any] = {}
         for name in signature.kinds:
             value = given.get(name)
             if value is None and name not in signature.defaults:
-                raise RuleError(
-                    f"A call of local function {self.op} leaves out {name!r}, which has no default; give it."
-                )
+                raise RuleError(f"A call of local function {self.op} must give {name!r}, which has no default.")
             attributes[name] = signature.defaults[name] if value is None else value
         return inputs, attributes
 
@@ -167,7 +163,9 @@ class LocalFunction(ABC):
         """A value converted to the type of the attribute."""
         kind = self.signature.kinds[name]
         if isinstance(value, AttributeReference) and value.kind != kind:
-            raise RuleError(f"Attribute {name!r} of local function {self.op} is given {value.name!r}, of another kind.")
+            raise RuleError(
+                f"Attribute {name!r} of local function {self.op} cannot be {value.name!r}, which has another type."
+            )
         if isinstance(value, (TracedTensor, AttributeReference)):
             return value
         try:
@@ -177,37 +175,37 @@ class LocalFunction(ABC):
             fits = False
         if not fits:
             wanted = AttributeProto.AttributeType.Name(kind)
-            raise RuleError(f"Attribute {name!r} of local function {self.op} is of kind {wanted}; {value!r} is none.")
+            raise RuleError(f"Attribute {name!r} of local function {self.op} must have type {wanted}, got {value!r}.")
         return _typed(name, made, kind)
 
     def as_rule(self) -> Rule:
         """The rule that makes calls of the nodes of this name that have no body, by adding the function."""
-        summary = f"Give nodes {self.op} the body of the local function."
+        summary = f"Define {self.op} as a local function, for nodes that have no definition."
 
         def define(g: Graph, match: Match) -> Any:
             node = match.root.proto
             given = match["inputs"]
             require(
                 len(given) <= len(self.signature.inputs) and len(node.output) <= self.outputs(g),
-                f"the node has {len(given)} inputs and {len(node.output)} outputs, and local function {self.op} takes "
-                f"{len(self.signature.inputs)} and gives {self.outputs(g)}",
+                f"the node has {len(given)} inputs and {len(node.output)} outputs, but local function {self.op} has "
+                f"{len(self.signature.inputs)} and {self.outputs(g)}",
             )
             unknown = sorted({item.name for item in node.attribute} - set(self.signature.kinds))
             require(
-                not unknown, f"the node has an attribute {', '.join(unknown)}, which local function {self.op} has not"
+                not unknown, f"the node has an attribute {', '.join(unknown)}, which local function {self.op} lacks"
             )
             values = {
                 item.name: AttributeReference(item.ref_attr_name, item.type) if item.ref_attr_name else plain(item)
                 for item in node.attribute
             }
             missing = [name for name in self.signature.kinds if name not in {**self.signature.defaults, **values}]
-            require(not missing, f"the node leaves out the attribute {', '.join(missing)}, which has no default")
+            require(not missing, f"the node lacks the attribute {', '.join(missing)}, which has no default")
             found = self(g, *(item if item._name else None for item in given), **values)
             results = found if isinstance(found, tuple) else (found,)
             return [tensor for tensor, name in zip(results, node.output, strict=False) if name]
 
         define.__doc__, define.__module__ = f"{summary}\n\nWhat: {self.__doc__ or self.op}", self.__module__
-        search = Search(self._placeholders, f"no node {self.op} without a body")
+        search = Search(self._placeholders, f"the model has no node {self.op} without a definition")
         made = rule(search=search, target=ANY_KIND, name=self.__name__)(define)
         made.where = self.where
         return made
@@ -262,7 +260,7 @@ class _HelperFunction(LocalFunction):
                 raise
             except Exception as error:
                 raise RuleError(
-                    f"Local function {self.op} ({self.where}) broke ({type(error).__name__}: {error}); mend its body."
+                    f"Local function {self.op} raised an error: {type(error).__name__}: {error} ({self.where})"
                 ) from error
         return self._known[key]
 
@@ -302,7 +300,9 @@ class _ProtoFunction(LocalFunction):
         values = [self._value(name, value) for name, value in attributes.items()]
         for value in values:
             if not isinstance(value, AttributeProto):
-                raise RuleError(f"{self.op} is given as a FunctionProto; its attributes cannot be holes of a pattern.")
+                raise RuleError(
+                    f"A pattern cannot capture attributes of {self.op}, because it is defined by a FunctionProto."
+                )
         proto = self.proto if isinstance(g, PatternGraph) else _at_opsets(self.proto, FunctionContext(g.versions))
         return emit_body(g, proto, inputs, {item.name: item for item in values})
 
@@ -315,7 +315,7 @@ def _at_opsets(proto: FunctionProto, home: FunctionContext) -> FunctionProto:
     made.CopyFrom(proto)
     found = why_versions_differ(made, home.versions)
     if found:
-        raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found.reason}.")
+        raise OpsetError(f"Local function {proto.domain}::{proto.name} does not fit this model: {found.reason}.")
     for item in made.opset_import:
         item.version = home.versions.get(normalize_domain(item.domain), item.version)
     return made
@@ -360,7 +360,5 @@ def function(made: str | FunctionProto | Any) -> Any:
         return lambda body: _HelperFunction(made, body)
     proto = made if isinstance(made, FunctionProto) else getattr(made, "to_function_proto", lambda: None)()
     if not isinstance(proto, FunctionProto):
-        raise RuleError(
-            f'{made!r} is no local function; give a name "domain::Name", a FunctionProto or an ONNX Script function.'
-        )
+        raise RuleError(f'Expected a name "domain::Name", a FunctionProto or an ONNX Script function; got {made!r}.')
     return _ProtoFunction(proto)

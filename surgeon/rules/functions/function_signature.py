@@ -56,7 +56,7 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
     domain, _, name = op.rpartition("::")
     who = f"Local function {op} ({where})"
     if not domain or not name or domain == "ai.onnx":
-        raise RuleError(f'{who} needs a domain of its own; write it as "my.domain::{name or "Name"}".')
+        raise RuleError(f'{who} needs its own domain, for example "my.domain::{name or "Name"}".')
     try:
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
     except NameError:
@@ -68,7 +68,7 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             if parameter.default not in (None, inspect.Parameter.empty) or _type_text(parameter) in ATTRIBUTE_TYPES:
                 raise RuleError(
-                    f"{who} takes {parameter.name!r} as a tensor; put a * before it to make it an attribute."
+                    f"{who} has {parameter.name!r} among its tensors. To make it an attribute, put a * before it."
                 )
             inputs.append(parameter.name)
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
@@ -77,10 +77,10 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
                 defaults[parameter.name] = parameter.default
         else:
             raise RuleError(
-                f"{who} takes *{parameter.name}; a local function has a fixed number of inputs, so name each."
+                f"{who} has a parameter *{parameter.name}, but its number of inputs must be fixed. Name each input."
             )
     if not inputs:
-        raise RuleError(f"{who} needs the graph as its first parameter and tensors behind it.")
+        raise RuleError(f"{who} needs the graph as its first parameter, and then at least one tensor.")
     return Signature(domain, name, tuple(inputs), kinds=kinds, defaults=defaults)
 
 
@@ -88,7 +88,7 @@ def _kind(parameter: inspect.Parameter, who: str) -> int:
     text = _type_text(parameter)
     if text not in ATTRIBUTE_TYPES:
         kinds = ", ".join(ATTRIBUTE_TYPES)
-        raise RuleError(f"{who} needs to know the kind of its attribute {parameter.name!r}; annotate it as {kinds}.")
+        raise RuleError(f"{who} has an attribute {parameter.name!r} without a type. Annotate it as one of {kinds}.")
     return ATTRIBUTE_TYPES[text]
 
 

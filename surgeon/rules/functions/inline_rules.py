@@ -39,8 +39,8 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
     for name in names:
         if name != ALL and name not in there:
             near = close_matches(name, there)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
-            raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"Its functions: {', '.join(there) or 'none'}"
+            raise UsageError(f"The model has no local function {name!r}. {hint}")
     wanted = [name for name in there if name in names or ALL in names]
     _require_few({key: index.local.get(key) for key in index.local if qualified_name(*key[:2]) in wanted})
     return [_rule(name, frozenset(wanted), is_named=name in names) for name in wanted]
@@ -53,8 +53,8 @@ def _require_few(functions: Mapping[FunctionKey, FunctionProto | None]) -> None:
     for key, size in expanded_sizes(there).items():
         if size > most:
             raise UsageError(
-                f"Inlined, a call of {qualified_name(*key[:2])} comes to {size:,} nodes, because its functions call "
-                "one another many times over: name fewer functions to inline."
+                f"Inlining {qualified_name(*key[:2])} would give {size:,} nodes for each call, because its functions "
+                "call one another many times. Inline fewer functions."
             )
 
 
@@ -106,14 +106,14 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
 
         function = find(node)
         if function is None:
-            raise GraphError(f"{name} is no local function of the model; name one that it has.")
+            raise GraphError(f"The model has no local function {name}.")
         inputs = [item if given else None for item, given in zip(match["inputs"], node.input, strict=True)]
         given = {item.name: item for item in node.attribute}
         return emit_body(
             g, function, inputs, given, find=find, outputs=[name in match.outputs for name in node.output], settle=True
         )
 
-    write.__doc__ = f"Write out the calls of local function {name}."
+    write.__doc__ = f"Inline the calls of local function {name}."
     search = Search(calls_of, f"nothing calls {name}")
     return rule(search=search, target=ANY_KIND, name=f"inline {name}")(write)
 
@@ -129,7 +129,7 @@ def _mistyped(function: FunctionProto, call: NodeProto) -> Unavailable | None:
     taken = (item for node in all_nodes(function.node) for item in node.attribute if item.ref_attr_name in given)
     for item in taken:
         if item.type != given[item.ref_attr_name]:
-            return Unavailable(f"a call gives its attribute {item.ref_attr_name!r} another type than its body takes")
+            return Unavailable(f"a call gives the attribute {item.ref_attr_name!r} a type that the body rejects")
     return None
 
 
@@ -138,19 +138,19 @@ def _broken(function: FunctionProto) -> Unavailable | None:
     made = {name for node in function.node for name in node.output}.union(function.input)
     missing = [name for name in function.output if name not in made]
     if missing:
-        return Unavailable(f"its body makes no output {missing[0]!r}")
+        return Unavailable(f"its body does not compute the output {missing[0]!r}")
     versions = imports_of(function.opset_import)
     for node in all_nodes(function.node):
         complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
         if complaints:
-            return Unavailable(f"its body is broken ({complaints[0].rstrip('.')})")
+            return Unavailable(f"its body is invalid ({complaints[0].rstrip('.')})")
     return None
 
 
 def _require_inlinable(function: FunctionProto, match: Match, why: Unavailable | None, is_named: bool) -> None:
     """Refuse a body that would mean something else; import its domains that the caller lacks."""
     if why:
-        sentence = f"local function {function.domain}::{function.name} cannot be written out: {why.reason}"
+        sentence = f"local function {function.domain}::{function.name} cannot be inlined: {why.reason}"
         if is_named:
             raise GraphError(f"{sentence[0].upper()}{sentence[1:]}.")
         require(False, sentence)

@@ -181,7 +181,7 @@ def _shared(compiler: "PatternCompiler") -> frozenset[int]:
         if isinstance(value, NodeOutput) and value.operation.is_shared:
             if compiler.flat(value) is not None:
                 where, op = value.operation.where, value.operation.op
-                raise RuleError(f"{where}: {op} cannot be shared, as sums and products match in any order of operands.")
+                raise RuleError(f"{where}: {op} cannot be shared, because its operands match in any order.")
             found.add(id(value.operation))
     return frozenset(found)
 

@@ -117,4 +117,4 @@ class Match(ResultBase):
         return str(held if isinstance(held, str) else held[key[1]])
 
     def __repr__(self) -> str:
-        return f"<Match of {self.pattern.name} that makes {', '.join(self.outputs)}>"
+        return f"<Match of {self.pattern.name} with outputs {', '.join(self.outputs)}>"

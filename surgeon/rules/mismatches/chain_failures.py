@@ -17,7 +17,13 @@ from surgeon.rules.matching.associative.flattening import PRODUCT, combine
 from surgeon.rules.matching.match_state import MatchState
 from surgeon.rules.mismatches.mismatch import MatchFailure
 from surgeon.rules.mismatches.model_fixes import suggest_constant, suggest_domain, suggest_value
-from surgeon.rules.mismatches.node_failures import describe_tensor, describe_tensor_parts, format_number, value_label
+from surgeon.rules.mismatches.node_failures import (
+    describe_tensor,
+    describe_tensor_parts,
+    format_number,
+    other_number,
+    value_label,
+)
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.text import format_count
 
@@ -41,7 +47,7 @@ def namesake(state: MatchState, chain: Chain, node: Node) -> MatchFailure:
     """A node has an op of the chain, but another domain."""
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
-    message = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
+    message = f"expected {wanted}, found {node.op} {seen} (domain {domain})"
     return MatchFailure(
         "domain", wanted, node.op, seen=seen, message=message, change=suggest_domain(node, ""), op=op, at=node.label
     )
@@ -50,7 +56,7 @@ def namesake(state: MatchState, chain: Chain, node: Node) -> MatchFailure:
 def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> MatchFailure:
     wanted = f"{format_count(len(chain.terms), 'operand')} in {spelled(chain)}"
     found = ", ".join(describe_tensor(state, name) for name, _ in leaves) or "none"
-    return MatchFailure("operand", wanted, str(len(leaves)), seen="", message=f"wanted {wanted}, found {found}")
+    return MatchFailure("operand", wanted, str(len(leaves)), seen="", message=f"expected {wanted}, found {found}")
 
 
 def no_operand(state: MatchState, chain: Chain, term: ChainOperand, leaves: Leaves) -> MatchFailure:
@@ -62,7 +68,7 @@ def no_operand(state: MatchState, chain: Chain, term: ChainOperand, leaves: Leav
     found = [describe_tensor_parts(state, name) for name, _ in leaves]
     seen = [" ".join(filter(None, item)) for item in found]
     seen = [f"{item}, {how[sign > 0]}" if is_other else item for item, is_other in zip(seen, others, strict=True)]
-    message = f"wanted {wanted}, found {' and '.join(seen)}"
+    message = f"expected {wanted}, found {' and '.join(seen)}"
     at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
     return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), seen="", message=message, at=at)
 
@@ -87,15 +93,11 @@ def chain_fault(
         "legacy": lambda: MatchFailure(
             "opset",
             "opset 7",
-            "an operation with an axis",
-            message="before opset 7 an operation with an axis broadcasts along it",
+            "an op with an axis",
+            message="before opset 7, an op with an axis broadcasts along that axis",
         ),
         "rank": lambda: _raised(chain, total.rank, rank_objection(state, leaves, total.rank)),
-        "held": lambda: MatchFailure(
-            "value",
-            f"{chain.capture!r} to be {held[0]} again",
-            str(captured_number(chain, total)),
-        ),
+        "held": lambda: other_number(chain.capture or "", str(held[0]), str(captured_number(chain, total))),
     }
     return words[wrong]()
 
@@ -129,8 +131,8 @@ def _right(chain: Chain, constants: Constants, sign: int) -> float:
 def _not_float(state: MatchState, name: str) -> MatchFailure:
     dtype = shapes_of(state.index).dtype(state.scope, name)
     found = "an unknown dtype" if dtype is None else dtype_word(dtype)
-    known = "" if dtype is None else f" ({found})"
-    message = f"{name!r} is not known to hold floats{known}, and integers divide differently"
+    known = f"the dtype of {name!r} is unknown" if dtype is None else f"{name!r} has dtype {found}"
+    message = f"{known}, and integers divide differently"
     return MatchFailure("dtype", "floats", found, seen=f"in {name!r}", message=message, at=name)
 
 

@@ -52,7 +52,7 @@ class MatchFailure:
     seen: str = ""
     """Where it was found, as it appears in the sentence."""
     message: str = ""
-    """The sentence, if it is not "wanted ..., found ..."."""
+    """The sentence, if it is not "expected ..., found ..."."""
     change: str = ""
     """Change to the model that would fix it, as a command; "" if not obvious."""
     where: str = ""
@@ -69,7 +69,7 @@ class MatchFailure:
     @property
     def sentence(self) -> str:
         """The failure as a sentence."""
-        return self.message or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
+        return self.message or f"expected {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,13 @@ def suggest_value(state: MatchState, name: str, value: str, array: npt.NDArray[A
         return ""
     node = home.producers.get(name)
     if len(home.readers(name)) == 1 and (node is None or node.op == "Constant"):
-        return f"make {name if node is None else node.label} {value}"
-    return f"let {readers[-1].label} read {value} in place of {name!r}" if readers else ""
+        return f"set {name if node is None else node.label} to {value}"
+    return f"make {readers[-1].label} read {value} instead of {name!r}" if readers else ""
 
 
 def suggest_constant(state: MatchState, name: str) -> str:
     """Make an initializer a constant by removing it from the inputs."""
-    return f"take {name!r} out of the inputs of the graph" if state.is_default(name) else ""
+    return f"remove {name!r} from the inputs of the graph" if state.is_default(name) else ""
 
 
 def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> str:
@@ -78,7 +78,7 @@ def suggest_domain(node: Node, domain: str) -> str:
     """Use the op of the same name in another domain, if that has it at the imported version."""
     if schema(domain, split_op(node.op)[1], node.scope.versions.get(domain)) is None and domain in DOMAINS:
         return ""
-    return f"move {node.label} to domain {domain or 'ai.onnx'}"
+    return f"change the domain of {node.label} to {domain or 'ai.onnx'}"
 
 
 def suggest_removing_uses(name: str, readers: list[Node]) -> str:

@@ -64,7 +64,7 @@ def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
         return "constant", repr(name)
     home = state.scope.defining_scope(name)
     if home is not None and name in home.initializers:
-        return "an initializer that a caller may override because it is an input too", f"({name!r})"
+        return "an initializer that is also an input, so a caller may override it", f"({name!r})"
     return ("input", repr(name)) if name else ("nothing", "")
 
 
@@ -76,7 +76,7 @@ def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailu
     domain, op = split_op(node.op) if node is not None else ("", "")
     if node is None or op != operation.op:
         return MatchFailure("op", wanted, what, seen, at=_producer_label(state, name))
-    message = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
+    message = f"expected {wanted}, found {what} {seen} (domain {domain or 'ai.onnx'})"
     return MatchFailure(
         "domain", wanted, what, seen=seen, message=message, change=suggest_domain(node, operation.domain), at=node.label
     )
@@ -119,24 +119,26 @@ def left_out(state: MatchState, operation: NodePattern, node: Node, place: int) 
 def one_too_many(state: MatchState, operation: NodePattern, node: Node, place: int) -> MatchFailure:
     which = _input_name(operation, node, place)
     wanted, found = f"no input {which} of {qualified_op(operation)}", describe_tensor(state, node.inputs[place])
-    return _of(node, "missing optional", wanted, found, change=f"leave out input {which} of {node.label}")
+    message = f"{qualified_op(operation)} at {node.label!r} has an input {which}: {found}; the pattern leaves it out"
+    return _of(node, "missing optional", wanted, found, message=message, change=f"remove input {which} of {node.label}")
 
 
 def too_many(state: MatchState, operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> MatchFailure:
     label, count = qualified_op(operation), len(operation.inputs)
     which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
     message = (
-        f"{label} at {node.label!r} has {len(inputs)} inputs, wanted {count}: the pattern leaves out input {which}"
+        f"{label} at {node.label!r} has {len(inputs)} inputs, expected {count}: the pattern leaves out input {which}"
     )
     return _of(node, "missing optional", f"{count} inputs of {label}", found=f"{len(inputs)} inputs", message=message)
 
 
 def other_rest(state: MatchState, node: Node, name: str) -> MatchFailure:
-    return _of(node, "operand", f"the inputs that *{name} stands for again", "others")
+    message = f"*{name} must be the same inputs everywhere, but {node.label!r} has others"
+    return _of(node, "operand", f"the same inputs for *{name}", "others", message=message)
 
 
 def raises(state: MatchState, operation: NodePattern, rank: int) -> MatchFailure:
-    message = f"a constant of rank {rank} may raise the rank of {qualified_op(operation)}'s result"
+    message = f"a constant of rank {rank} may raise the rank of the result of {qualified_op(operation)}"
     return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", message=message)
 
 
@@ -151,12 +153,12 @@ def other_parameter(
 
 def not_a_tensor(state: MatchState, node: Node, name: str) -> MatchFailure:
     """An attribute in place of a tensor."""
-    message = f"{name} is an attribute at this opset, wanted a tensor"
+    message = f"{name} is an attribute at this opset, expected a tensor"
     return MatchFailure("operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", message=message)
 
 
 def referred(state: MatchState, node: Node, name: str) -> MatchFailure:
-    message = f"attribute {name} of {node.label!r} is a reference to the function's own"
+    message = f"attribute {name} of {node.label!r} refers to an attribute of the function, so its value is unknown"
     return _of(node, "attribute", f"a value of {name}", found="a reference", message=message)
 
 
@@ -179,7 +181,7 @@ def _difference(state: MatchState, operation: NodePattern, node: Node, found: No
     if how == "value":
         return other_parameter(state, node, name, wanted=wanted, found=value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
-    message = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}, which is not the default"
+    message = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}; the pattern expects the default"
     change = "" if value.ref_attr_name else suggest_attribute(state, node, name, None)
     return _of(node, "attribute", f"{name} at its default", found=text, message=message, change=change)
 
@@ -188,14 +190,21 @@ def another(state: MatchState, key: str, held: Any, name: str) -> MatchFailure:
     """A variable is bound to another tensor."""
     wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
     what, seen = describe_tensor_parts(state, name)
-    message = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
-    return MatchFailure("operand", f"{key!r} again", what, seen=seen, message=message, at=_reader(state))
+    who = "a tensor of the pattern" if key.startswith("_") else repr(key)  # surgeon's own names begin with _
+    message = f"{who} must be the same tensor everywhere: it is {wanted}, but here it is {what} {seen}".rstrip()
+    return MatchFailure("operand", f"the same tensor for {key!r}", what, seen=seen, message=message, at=_reader(state))
 
 
 def another_number(state: MatchState, key: str, held: Any, number: Any) -> MatchFailure:
     """A name is bound to another number."""
     wanted = held[0] if isinstance(held, tuple) and len(held) == 1 else held
-    return MatchFailure("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=_reader(state))
+    return other_number(key, value_text(wanted), value_text(number), at=_reader(state))
+
+
+def other_number(key: str, wanted: str, found: str, at: str = "") -> MatchFailure:
+    """A name is bound to one number, and the model has another."""
+    message = f"{key!r} must be the same number everywhere: it is {wanted}, but here it is {found}"
+    return MatchFailure("value", f"{key!r} equal to {wanted}", found, message=message, at=at)
 
 
 def no_constant(state: MatchState, key: str, name: str) -> MatchFailure:
@@ -224,13 +233,13 @@ def another_value(state: MatchState, literal: LiteralValue, name: str) -> MatchF
 def no_output(state: MatchState, compiled: CompiledPattern, place: int) -> MatchFailure:
     """No tensor can be a further output of a pattern."""
     by = " or ".join(sorted(compiled.output_ops[place] or ())) or "any op"
-    wanted = f"output {place} of the pattern, made by {by}"
-    return MatchFailure("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
+    wanted = f"output {place} of the pattern ({by})"
+    return MatchFailure("operand", wanted, "none that reads a matched tensor", where=compiled.pattern.where)
 
 
 def too_ambiguous(state: MatchState) -> MatchFailure:
     """The search was given up."""
-    message = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
+    message = f"stopped after {STEP_LIMIT} steps, because this sum or product can match in too many ways"
     return MatchFailure("limit", "a chain of fewer operands", "too many", message=message)
 
 
@@ -255,23 +264,23 @@ def removal_failures(
     made = input_produced_inside(state, compiled, nodes)
     if made is not None:
         key, source = made
-        message = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
+        message = f"the pattern's input {key!r} is computed inside the match, by {source.label!r}"
         found = f"the result of {source.op}"
         return [MatchFailure("escape", f"{key!r} from outside the match", found, message=message, at=source.label)]
     node = find_reentry(state, compiled, nodes, names=names, passed=passed) if len(names) > 1 else None
     if node is None:
         return []
-    message = f"a path leaves the match and comes back through {node.label!r}"
-    return [MatchFailure("escape", "no way out and back", f"one through {node.op}", message=message, at=node.label)]
+    message = f"{node.label!r} is outside the match, but between two of its nodes"
+    return [MatchFailure("escape", "no node between the matched ones", node.op, message=message, at=node.label)]
 
 
 def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
     why = state.scope.protected[name]
-    message = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
+    message = f"{name!r} (output of {node.label!r}) cannot be removed: {why}"
     is_output = name in state.scope.output_names
     others = [reader for reader in state.scope.readers(name) if reader not in inside]
     where = state.scope.label or "the graph"
-    change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
+    change = f"remove {name!r} from the outputs of {where}" if is_output and not others else ""
     kind: FailureKind = "graph output" if is_output else "escape"
     return MatchFailure(
         kind, "no use outside the match", why, seen=repr(name), message=message, change=change, at=node.label
@@ -283,8 +292,8 @@ def _read(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchF
     readers = [item for item in dict.fromkeys(scope.consumers[name]) if item not in inside and item.alive]
     first = readers[0]
     where = "" if first.scope is scope else f" (in {first.scope.label})"
-    message = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
-    message += and_more(len(readers) - 1)
+    by = f"{first.label!r}{where}{and_more(len(readers) - 1)}"
+    message = f"{name!r} (output of {node.label!r}) is also read by {by}, outside the match"
     found, change = f"a use by {first.op}", suggest_removing_uses(name, readers)
     return MatchFailure(
         "escape", "no use outside the match", found, seen=repr(name), message=message, change=change, at=node.label

@@ -69,17 +69,18 @@ def require_shareable(match: Match, fragment: Replacement) -> None:
     """Raise ConditionFailed if initializers must stay, so that their readers cannot read others."""
     scope, index = match.scope, match.index
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
-        require(name in scope.initializers, f"{name!r} is no initializer, and no node of the match makes it")
-        require(ref.kind == "capture", f"{name!r} can only give way to a tensor that is there")
+        require(name in scope.initializers, f"{name!r} is neither an initializer nor an output of the match")
+        require(ref.kind == "capture", f"{name!r} can be replaced only by a tensor of the model")
         new = match.tensor(ref.key)
         why = index.pin_reason(scope, name)
-        require(why is None, f"{name!r}, equal to {new!r}, must keep its name: {why}")
+        require(why is None, f"{name!r} equals {new!r}, but must keep its name: {why}")
         home = scope.defining_scope(new)
-        require(home is not None and new in home.initializers, f"{new!r}, to be read for {name!r}, is no initializer")
+        is_stored = home is not None and new in home.initializers
+        require(is_stored, f"{new!r} cannot replace {name!r}: it is not an initializer")
         for tensor, at in ((name, scope), (new, home or scope)):
             given = index.is_overridable(at, tensor)
-            require(not given, f"{name!r} equals {new!r} until a caller gives {tensor!r}, an input, another value")
-        require(can_redirect(scope, name, new), f"a body that reads {name!r} has a {new!r} of its own")
+            require(not given, f"{name!r} equals {new!r} only until a caller gives the input {tensor!r} another value")
+        require(can_redirect(scope, name, new), f"a body that reads {name!r} defines its own {new!r}")
 
 
 def insertion_point(match: Match) -> tuple[int, int, list[Node]]:

@@ -51,7 +51,7 @@ class _Replacement(Graph):
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
         """Add one node."""
         if "*" in domain + op or "?" in domain + op:
-            raise RuleError(f"'{domain}::{op}' stands for many operators, in patterns alone; name the one to write.")
+            raise RuleError(f"'{domain}::{op}' is only for patterns, because it matches many operators. Write one.")
         inspected = self.matched.inspected
         made = super().emit(domain, op, inputs, attributes=attributes, outputs=outputs)
         self.matched.inspected = inspected
@@ -69,19 +69,19 @@ def build_replacement(function: Callable[..., Any], match: Match) -> Replacement
         returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if returned is None:
-        raise RuleError(f"Replacement {function.__name__} returns None; end it with the tensor that it made.")
+        raise RuleError(f"Replacement {function.__name__} returns None. Return the new tensor.")
     if len(results) < len(match.outputs):
         results += graph.brought
     results = _asked_for(results, match)
     results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # sizes
     for item in results:
         if not isinstance(item, gs.Tensor):
-            message = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
-            raise RuleError(f"{message}; return what a helper made, such as g.identity(x).")
+            message = f"Replacement {function.__name__} returns {item!r}, which is not a tensor"
+            raise RuleError(f"{message}. Return the result of a helper, such as g.identity(x).")
     if len(results) != len(match.outputs):
         message = f"Replacement {function.__name__} returns {format_count(len(results), 'tensor')}"
         wanted = format_count(len(match.outputs), "tensor")
-        raise RuleError(f"{message}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
+        raise RuleError(f"{message}, but pattern {match.pattern.name} has {wanted}. Return one for each.")
     fragment = to_replacement(graph, results)
     _refuse_inner(function, match, fragment)
     if not graph.called:
@@ -114,7 +114,7 @@ def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replace
     for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
         key = called_function_key(node.proto)
         is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
-        require(not (key in functions and is_call), f"{node.op} is a call of that function already")
+        require(not (key in functions and is_call), f"{node.op} already calls this function")
     for item in functions.values():
         index.local.require_free(item)
     return replace(fragment, functions=tuple(functions.values()))
@@ -126,8 +126,8 @@ def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Replacem
     for key in fragment.captures:
         if match.tensor(key) in made:
             raise RuleError(
-                f"Replacement {function.__name__} reads {key[0]!r}, which the match of {match.pattern.name} takes out; "
-                "build it anew from the pattern's inputs, or let the pattern return it."
+                f"Replacement {function.__name__} reads {key[0]!r}, but the rule removes its node (pattern "
+                f"{match.pattern.name}). Compute it again from the pattern's inputs, or let the pattern return it."
             )
 
 
@@ -163,8 +163,8 @@ def to_replacement(graph: Graph, results: Sequence[Any]) -> Replacement:
         if isinstance(tensor, AbsentTensor):
             raise RuleError(tensor.reason)
         if isinstance(tensor, WildcardTensor):
-            raise ConditionFailed(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
-        raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
+            raise ConditionFailed(f"g.{tensor.name}() matches any {tensor.what}, so its value is unknown")
+        raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor a result of its graph.")
 
     nodes = []
     for node in kept:
@@ -201,18 +201,18 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
             if isinstance(value, gs.Tensor):
                 raise RuleError(_tensor_as_attribute(name, op, value, spec)) from error
             raise RuleError(
-                f"attribute {name} of {op} would be {value!r}, which no attribute can hold; give a number, a text, an "
-                "array, or a list of numbers or of texts (a size that is not fixed is no number)."
+                f"attribute {name} of {op} cannot be {value!r}. Give a number, a string, an array, or a list of "
+                "numbers or strings. A dynamic size is not a number."
             ) from error
         yield made
 
 
 def _tensor_as_attribute(name: str, op: str, value: gs.Tensor, spec: Any) -> str:
     """The message for a tensor given as an attribute: how to capture its number, if it is a constant."""
-    message = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
+    message = f"attribute {name} of {op} cannot be a tensor ({value.name!r})"
     parameter, is_fixed = getattr(value, "key", ("",))[0], getattr(value, "is_constant", False)
     if not parameter or not is_fixed:
-        return f"{message}; give the tensor as an input, or compute the number in Python."
+        return f"{message}. Give the tensor as an input, or compute the number in Python."
     kind = _ANNOTATIONS.get(spec.type) if spec is not None else None
     kind = kind or ("list" if value.shape else "float" if np.dtype(value.dtype).kind == "f" else "int")
-    return f"{message}. To have its value, annotate it in the pattern and in the replacement: {parameter}: {kind}."
+    return f"{message}. To capture its value, annotate the parameter in pattern and replacement: {parameter}: {kind}"

@@ -19,8 +19,8 @@ def run_condition(function: Callable[..., Any], match: Match) -> None:
     returned = function(*arguments, **keywords)
     if returned is not None:
         raise RuleError(
-            f"Condition {function.__name__} returns {returned!r}, which says nothing; "
-            'call surgeon.require(condition, "why it must hold") in it.'
+            f"Condition {function.__name__} returns {returned!r}, but it must call require: "
+            'surgeon.require(condition, "why it must hold")'
         )
 
 
@@ -47,8 +47,8 @@ def call_arguments(function: Callable[..., Any], match: Match, first: int) -> tu
             value = parameter.default
         else:
             raise RuleError(
-                f"{function.__name__} asks for {name!r}, which pattern {match.pattern.name} does not bind; "
-                f"it binds {', '.join(sorted(match.bound)) or 'nothing'}."
+                f"{function.__name__} has a parameter {name!r}, but pattern {match.pattern.name} does not capture it. "
+                f"It captures {', '.join(sorted(match.bound)) or 'nothing'}."
             )
         if kind is inspect.Parameter.VAR_KEYWORD:
             keywords.update(value)

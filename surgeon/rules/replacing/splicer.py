@@ -258,11 +258,11 @@ class Splicer:
             return
         scope, opset = match.scope, match.scope.opset or 0
         if any(item.like is not None for item in fragment.constants):
-            require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
+            require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} lacks")
         owners = {body.owner for body in scope.bodies} if len(match.outputs) > 1 else ()
         if owners:
             for node in insertion_point(match)[2]:
-                require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
+                require(node not in owners, f"{node.label!r} would have to move, but it contains a body")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op in IDENTITY_OPS for node in match.nodes):
                 why = match.index.pin_reason(scope, name)

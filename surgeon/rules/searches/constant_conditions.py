@@ -77,9 +77,9 @@ def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
     return _decided("Where", _selected)(index, scope)
 
 
-always_true = Search(_always_true, "no And has a condition that always holds")
-never_true = Search(_never_true, "no Or has a condition that never holds")
-one_sided = Search(_one_sided, "no Where has a condition that is the same everywhere")
+always_true = Search(_always_true, "no And has an input that is always true")
+never_true = Search(_never_true, "no Or has an input that is always false")
+one_sided = Search(_one_sided, "no Where has a condition that is the same for all elements")
 
 
 def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
@@ -150,6 +150,4 @@ def _outer_names(graph: GraphProto) -> list[str]:
     return list(names)
 
 
-decided_branches = Search(
-    _decided_branches, "no If has a condition that is fixed in the file", replaces=BRANCHES.__contains__
-)
+decided_branches = Search(_decided_branches, "no If has a constant condition", replaces=BRANCHES.__contains__)

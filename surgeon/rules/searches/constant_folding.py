@@ -38,7 +38,7 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "nothing is computed from constants alone", left=partial(_left, most, growth))
+    return Search(find, "no node computes only from constants", left=partial(_left, most, growth))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
@@ -56,15 +56,16 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str | None:
     if left:
         name, more = max(left, key=lambda item: item[1])
         which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
-        message = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
-        return f"{message}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
+        message = f"{which} computed only from constants, but the stored result would add {more:,} bytes to the file"
+        return f"{message}; the limit is {growth:,} (surgeon.searches.constant_subgraphs(growth=...) raises it)"
     for node, why in folding.stays.items():
-        return f"{node.label!r}{and_more(len(folding.stays) - 1)} is computed from constants alone and stays: {why}"
+        which = f"{node.label!r}{and_more(len(folding.stays) - 1)} {'is' if len(folding.stays) == 1 else 'are'}"
+        return f"{which} computed only from constants, but not folded: {why}"
     idle = folding.idle()
     if idle:
         which = f"{idle[0].label!r}{and_more(len(idle) - 1)} {'is' if len(idle) == 1 else 'are'}"
-        remedy = f"take out such nodes: {command('rewrite', 'IN', 'OUT', '--rules', 'dead_nodes')}"
-        return f"{which} computed from constants alone, but no output depends on the result; {remedy}"
+        remedy = f"to remove such nodes: {command('rewrite', 'IN', 'OUT', '--rules', 'dead_nodes')}"
+        return f"{which} computed only from constants, but no output depends on the result; {remedy}"
     for node in folding.nodes:
         which = f"{node.label!r}{and_more(len(folding.nodes) - 1)}"
         return f"folding copies of constants ({which}) would store the constants twice"
@@ -139,7 +140,7 @@ class ConstantFolder:
             why = self._refusal(node)
             found = None if why else self._computed(node)
             if found is None:
-                self.stays[node] = why or "it takes more than a rewrite computes, or nothing here computes it"
+                self.stays[node] = why or "it is too expensive, or no runtime here computes it"
         if found is not None:
             self.nodes.append(node)
             self._made.add(node)
@@ -148,13 +149,13 @@ class ConstantFolder:
     def _refusal(self, node: Node) -> str | None:
         """Why a node that reads only constants is not computed; None if it may be."""
         if node.op in RANDOM or node in self._owners:
-            return "it is random" if node.op in RANDOM else "it holds a body"
+            return "it is random" if node.op in RANDOM else "it contains a body"
         if traits_of(node.op).dtype.is_qdq:
-            return "written out it would not be quantised any more"
+            return "its stored result would no longer be quantized"
         if "::" in node.op or schema("", node.op, self.scope.opset) is None:
-            return "it is of another domain than ai.onnx"
+            return "its domain is not ai.onnx"
         if self._adds_up_halves(node):
-            return "runtimes round sums of so few bits differently"
+            return "runtimes round sums in its dtype differently"
         return None
 
     def below(self, node: Node) -> list[Node]:

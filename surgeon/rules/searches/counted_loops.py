@@ -71,7 +71,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 counted_loops = Search(
-    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=LOOPS.__contains__
+    _counted_loops, "no Loop without a trip count counts up to a fixed limit", replaces=LOOPS.__contains__
 )
 
 

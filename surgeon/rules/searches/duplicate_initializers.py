@@ -39,5 +39,5 @@ def _overwritten(index: Index) -> set[str]:
 
 
 equal_initializers = Search(
-    _equal_initializers, "no two initializers that may be shared hold the same bytes", last=True
+    _equal_initializers, "no two initializers that can be shared have the same bytes", last=True
 )

@@ -38,4 +38,4 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,), node.outputs, {"first": first.outputs[0]}, (first,))
 
 
-repeated_sizes = Search(_repeated_sizes, "no sizes are told twice", last=True)
+repeated_sizes = Search(_repeated_sizes, "no size is computed twice", last=True)

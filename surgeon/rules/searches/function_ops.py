@@ -43,7 +43,7 @@ def _is_defined(op: str) -> bool:
     return op not in RANDOM and bool(_bodies(op, None))
 
 
-defined_nodes = Search(_defined_nodes, "no op in the model is one that ONNX defines by others", replaces=_is_defined)
+defined_nodes = Search(_defined_nodes, "ONNX defines no op of the model by a function body", replaces=_is_defined)
 
 
 def standard_body(match: Match) -> FunctionProto:
@@ -54,7 +54,7 @@ def standard_body(match: Match) -> FunctionProto:
     """
     node, scope = match.root, match.scope
     schema, versions = _schema(node.op, scope.opset), _bodies(node.op, scope.opset)
-    require(bool(schema is not None and versions), f"ONNX has no body for {node.op} at this opset")
+    require(bool(schema is not None and versions), f"ONNX has no function body for {node.op} at this opset")
     types = [_type_of(match, name).SerializeToString() for name in node.inputs]
     data = b""
     for version in reversed(versions):
@@ -65,10 +65,10 @@ def standard_body(match: Match) -> FunctionProto:
             if not data and schema.has_function:
                 data = schema.get_function_with_opset_version(version)
         except (ValueError, RuntimeError) as error:  # for example sequences, whose types are not passed
-            require(False, f"ONNX makes no body for {node.op} here ({str(error).partition(chr(10))[0]})")
+            require(False, f"ONNX cannot build the body of {node.op} here ({str(error).partition(chr(10))[0]})")
         if data:
             break
-    require(bool(data), f"ONNX has no body for {node.op} of these dtypes and shapes")
+    require(bool(data), f"ONNX has no function body for {node.op} with these dtypes and shapes")
     return _complete(FunctionProto.FromString(data), node, schema)
 
 

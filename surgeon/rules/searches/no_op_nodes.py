@@ -47,7 +47,7 @@ def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
     return node.op in COMMUTATIVE and any(divides(scope, name) for name in (node.outputs[0], node.inputs[1 - place]))
 
 
-neutral_arithmetic = Search(_neutral_arithmetic, "no product or quotient with 1 and no sum or difference with 0")
+neutral_arithmetic = Search(_neutral_arithmetic, "nothing is multiplied or divided by 1, and nothing added to 0")
 
 
 def _found(node: Node, place: int) -> Found:
@@ -73,12 +73,12 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 def _left(index: Index, scope: Scope) -> str | None:
     """What has no readers and stays; None if nothing does."""
     if not scope.proto.output:
-        return "the graph has no outputs, so that no node is read in the end"
+        return "the graph has no outputs, so no node is needed"
     left = scope.dead_nodes()
     if not left:
         return None
     which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
-    return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
+    return f"{which} not read, but an op that surgeon does not know may have side effects"
 
 
 def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:
@@ -101,4 +101,4 @@ def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...
     return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
 
 
-unread_nodes = Search(_unread_nodes, "every node is read", left=_left)
+unread_nodes = Search(_unread_nodes, "the outputs of every node are read", left=_left)

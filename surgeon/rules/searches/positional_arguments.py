@@ -63,7 +63,7 @@ def _unnamed_arguments(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 unnamed_arguments = Search(
-    _unnamed_arguments, "no node of org.pytorch.aten, and none of torch's operators with numbers as inputs"
+    _unnamed_arguments, "the model has no node of org.pytorch.aten, and no PyTorch operator with numbers as inputs"
 )
 
 
@@ -85,7 +85,7 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
         namespace = others[0]
         named.operator = f"{namespace}::{name}"
         if len(others) > 1:
-            named.problem = f"Several namespaces have an operator {name} ({', '.join(others)}), and the node names none"
+            named.problem = f"Several namespaces have an operator {name} ({', '.join(others)}), but the node gives none"
             return named
     try:
         schema = _schema(namespace, name, overload, values)
@@ -126,7 +126,7 @@ def _sort(named: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"
     """
     lists = sum(item.is_list for item in schema.tensors)
     if lists > 1:
-        raise UsageError(f"{schema.full} takes several lists of tensors, which one node's inputs cannot tell apart.")
+        raise UsageError(f"{schema.full} takes several lists of tensors, so the inputs of the node are ambiguous.")
     for at, item in enumerate(schema.arguments):
         value = values[at] if at < len(values) else None
         if item.is_tensor:
@@ -134,8 +134,8 @@ def _sort(named: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"
                 node = value.list_node
                 if node is None:
                     raise UsageError(
-                        f"The tensors for {item.name!r} of {schema.full} are made by no SequenceConstruct, so they "
-                        "cannot be told apart."
+                        f"Argument {item.name!r} of {schema.full} does not come from a SequenceConstruct, so its "
+                        "tensors are unknown."
                     )
                 named.places += node.inputs
                 named.lists.append(node)
@@ -162,14 +162,14 @@ def _setting(item: Argument, value: "_Value", schema: TorchSchema) -> Any:
     array = value.array
     if array is None:
         raise UsageError(
-            f"The argument {item.name!r} of {schema.full} is computed by the graph ('{value.name}'), and an attribute "
-            "must be a constant."
+            f"Argument {item.name!r} of {schema.full} is computed by the graph ('{value.name}'), but an attribute must "
+            "be a constant."
         )
     if item.base == "ScalarType":
         number = int(array.item())
         if number not in SCALAR_TYPES:
             raise UsageError(
-                f"The argument {item.name!r} of {schema.full} is torch's dtype {number}, which ONNX lacks."
+                f"Argument {item.name!r} of {schema.full} is PyTorch's dtype {number}, which ONNX does not have."
             )
         return int(SCALAR_TYPES[number])
     elements = array.reshape(-1).tolist()

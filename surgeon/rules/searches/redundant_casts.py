@@ -56,4 +56,4 @@ def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found(goes, node.outputs[:1], {"x": x}, tuple(in_order))
 
 
-whole_casts = Search(_whole_casts, "no Cast to integers is undone by a Cast to floats")
+whole_casts = Search(_whole_casts, "no Cast to integers is reversed by a Cast back to floats")

@@ -48,7 +48,7 @@ def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
         yield Found(goes, back.outputs[:1], {"x": x, "scale": back.inputs[1]}, kept)
 
 
-quantized_already = Search(_quantized_already, "no numbers are quantised that come from these integers")
+quantized_already = Search(_quantized_already, "no tensor is quantized again with the same parameters")
 
 
 def _params_of(index: Index, scope: Scope, node: Node) -> _QuantParams | None:

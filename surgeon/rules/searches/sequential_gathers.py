@@ -50,7 +50,7 @@ def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
             yield found
 
 
-gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a tensor in their order")
+gathers_in_order = Search(_gathers_in_order, "no Gather reads all elements of a tensor in their order")
 
 
 def _by_grid(elements: SymbolicElements, node: Node) -> _Selection | None:

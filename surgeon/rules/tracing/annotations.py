@@ -27,9 +27,7 @@ class TracedAttributes(dict[str, Any]):
     """All further attributes of a node, to be unpacked."""
 
     def __missing__(self, name: str) -> Any:
-        raise ModelAccessWhileTracing(
-            f"a pattern is traced before there is a model, so no attribute {name} is known yet"
-        )
+        raise ModelAccessWhileTracing(f"a pattern is traced without a model, so attribute {name} has no value yet")
 
     def get(self, name: str, default: Any = None) -> Any:
         """As `__missing__`."""
@@ -86,8 +84,8 @@ def resolve_annotation(annotation: Any, space: Mapping[str, Any], where: str) ->
         return eval(annotation, {**vars(builtins), "Any": Any, **vars(vocabulary), **space})
     except Exception as error:
         raise RuleError(
-            f"{where} is annotated as {annotation!r}, which cannot be read ({error}); import what it names where "
-            "Python runs it, not for type checkers alone."
+            f"{where} has the annotation {annotation!r}, which cannot be evaluated ({error}). Import its names at run "
+            "time, not only for type checkers."
         ) from error
 
 
@@ -119,7 +117,7 @@ def require_kind(parameter: Parameter, who: str) -> None:
         if not isinstance(item, type) or not issubclass(item, gs.Tensor):
             text = item.__name__ if isinstance(item, type) else repr(item)
             raise RuleError(
-                f"{who}: {parameter.name} is annotated as {text}, which stands for nothing in a pattern; write Tensor, "
+                f"{who}: {parameter.name} has the annotation {text}, which a pattern cannot capture. Use Tensor, "
                 "Constant, float, int, str or list."
             )
 

@@ -55,12 +55,12 @@ def dims(*layouts: str, default: Any = MISSING) -> Any:
     texts = [layout for layout in layouts if isinstance(layout, str)]
     read = tuple(tuple(layout.split()) for layout in texts)
     if not read or len(texts) < len(layouts) or any(sum(map(_are_some, layout)) > 1 for layout in read):
-        raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
+        raise RuleError('dims expects names of axes, such as dims("batch rows columns"), with at most one "...".')
     for axis in dict.fromkeys(axis for layout in read for axis in layout):
         if not _is_axis(axis):
             raise RuleError(
-                f"{axis!r} in dims is no axis: write names with spaces between, a number, a size computed from others "
-                "without a space in it (2*width, rows+1), and a ? behind what may be 1."
+                f"{axis!r} in dims is not an axis. Write names separated by spaces, numbers, or sizes without spaces "
+                "(2*width, rows+1). A ? after an axis also allows size 1."
             )
     return AxisLayouts(read, default)
 

@@ -90,7 +90,9 @@ class Captures:
         space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
-                raise RuleError(f"{cls.__qualname__} cannot have a field {name!r}, which every record has; rename it.")
+                raise RuleError(
+                    f"{cls.__qualname__}.{name} is reserved, because every record has it. Rename the field."
+                )
             default = vars(cls).get(name, MISSING)
             if name in vars(cls):
                 delattr(cls, name)
@@ -113,13 +115,13 @@ class Captures:
         )
         for name in sorted(cls._axes & {*fields, *parts}):
             if name in axes or name in parts or is_tensor_annotation(fields[name].type):
-                raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
+                raise RuleError(f"{cls.__qualname__}.{name} is both a tensor and an axis. Rename one of them.")
         alone = {axis.strip(".?*") for one in axes.values() for layout in one.layouts for axis in layout}
         for name in cls._axes - alone:
             if name in fields and fields[name].default is MISSING:
                 raise RuleError(
-                    f"{cls.__qualname__}.{name} is the size of no axis: dims computes with {name!r} and calls no axis "
-                    f'so, and sizes are not solved for. Capture a tensor that has it, as in dims("... {name}").'
+                    f"{cls.__qualname__}.{name} is not the size of an axis: dims only computes with {name!r}. Capture "
+                    f'a tensor that has this axis: dims("... {name}")'
                 )
 
     def __init__(self, match: Match, prefix: str = "") -> None:
@@ -167,9 +169,7 @@ class Captures:
         """The match: its place, its nodes, the opset."""
         found: Match | None = self.__dict__.get("_match")
         if found is None:
-            raise ModelAccessWhileTracing(
-                f"a pattern is traced before there is a model, so {type(self).__name__} has no match"
-            )
+            raise ModelAccessWhileTracing(f"a pattern is traced without a model, so {type(self).__name__} has no match")
         found.inspected = True
         return found
 
@@ -210,10 +210,10 @@ class Captures:
         else:
             value = self._found(name, field.default)
         if value is MISSING:
-            what = "has no axis" if name in self._axes else "does not bind"
+            what = "has no axis" if name in self._axes else "does not capture"
             raise RuleError(
-                f"{type(self).__name__}.{name} is asked for, but what pattern {self._match.pattern.name} found {what} "
-                f"{name!r}; give the field a default, as in {name}: Any = None."
+                f"{type(self).__name__}.{name} has no value: the match of pattern {self._match.pattern.name} {what} "
+                f"{name!r}. Give the field a default: {name}: Any = None"
             )
         self.__dict__[name] = value
         return value
@@ -250,16 +250,17 @@ class Captures:
                 sizes[dim], first[dim] = size, name
             elif not unknown:  # else the tensor of one of its names is absent
                 wanted = sizes[dim] if dim in sizes else substitute(parse_size(dim), sizes)
-                where = f"where that of {first[dim]} is" if dim in first else "where what fits is"
+                other = "elsewhere it" if first.get(dim) == name else f"that of {first.get(dim)}"
+                where = f"but {other} is" if dim in first else "expected"
                 what = f"the {dim} of {name} is {size}, {where}"
                 if dim.isdecimal():
-                    what = f"{name} has an axis of size {size} in the place of"
+                    what = f"{name} has an axis of size {size}, expected"
                 require(size == wanted, f"{what} {wanted}")
         for axis, size in sizes.items():
             field = self._fields.get(axis)
             require(
                 field is None or field.type is not int or isinstance(size, int),
-                f"the {axis} of {first[axis]} is {size}, no fixed number",
+                f"the {axis} of {first[axis]} is {size}, not a fixed size",
             )
         return sizes
 
@@ -279,10 +280,10 @@ class Captures:
             if tensor is None:
                 continue
             shape = tensor.shape
-            require(shape is not None, f"the axes of {name} are not known; {axes} are wanted")
+            require(shape is not None, f"the axes of {name} are unknown, expected {axes}")
             layout = next((layout for layout in axes.layouts if fits_rank(layout, len(shape))), None)
             if layout is None:
-                raise ConditionFailed(f"{name} has {len(shape)} axes where {axes} are wanted")
+                raise ConditionFailed(f"{name} has {len(shape)} axes, expected {axes}")
             place = open_axis(layout)
             if place is not None:
                 behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
@@ -292,7 +293,7 @@ class Captures:
 
 
 def _no_field(record: type[Captures], name: str) -> AttributeError:
-    return AttributeError(f"{record.__name__} has no field {name!r}; it has {', '.join(record._fields) or 'none'}.")
+    return AttributeError(f"{record.__name__} has no field {name!r}. Its fields: {', '.join(record._fields) or 'none'}")
 
 
 _OWN = ("but", "match", "output_count", "fields", "require_dims")
@@ -325,13 +326,13 @@ def _recording(record: type[Captures]) -> type[Captures]:
 
     def assign(self: Captures, field: str, value: Any) -> None:
         if field not in record._fields or field in record._axes:
-            raise RuleError(f"{record.__name__} has no capture {field!r}; list it in the class.")
+            raise RuleError(f"{record.__name__} has no capture {field!r}. Declare it in the class.")
         self.__dict__[field] = self.__dict__["_name"](self.__dict__["_prefix"] + field, value)
 
     def absent(self: Captures, field: str) -> Any:
         if field in record._axes:
             raise ModelAccessWhileTracing(
-                f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size"
+                f"a pattern is traced without a model, so {record.__name__}.{field} has no size"
             )
         raise _no_field(record, field)
 

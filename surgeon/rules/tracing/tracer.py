@@ -81,8 +81,8 @@ class TracedTensor(Operators, gs.Variable):
     def __getattr__(self, name: str) -> Any:
         if name in OF_MODELS:
             raise ModelAccessWhileTracing(
-                f"{rule_location()}: a pattern is traced before there is a model, so {self.name} has no {name} yet; "
-                "ask in a condition."
+                f"{rule_location()}: a pattern is traced without a model, so {self.name} has no {name} yet. Check "
+                "it in a condition."
             )
         if name.startswith("__") or self.__dict__["is_whole"]:
             raise AttributeError(f"A tensor of a pattern has no {name!r}.")
@@ -97,14 +97,14 @@ class TracedTensor(Operators, gs.Variable):
 
     def __bool__(self) -> bool:
         raise RuleError(
-            f"A pattern cannot branch on {self.name!r}: it is traced once, before there is a model; "
-            "use g.any_of for forms and a condition for what depends on a match."
+            f"A pattern cannot branch on {self.name!r}, because surgeon traces it once, without a model. "
+            "Use g.any_of for alternatives, or check the match in a condition."
         )
 
     def __float__(self) -> float:
         raise ModelAccessWhileTracing(
-            f"{rule_location()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
-            "compute with it in a condition or a replacement."
+            f"{rule_location()}: a pattern is traced without a model, so the value of {self.name} is unknown. "
+            "Compute with it in a condition or in the replacement."
         )
 
     __int__ = __index__ = __float__
@@ -187,7 +187,7 @@ class PatternGraph(Graph):
         where = rule_location()
         values = tuple([self._required(form, where) for form in forms])
         if not values:
-            raise RuleError(f"{where}: any_of needs at least one form.")
+            raise RuleError(f"{where}: any_of needs at least one alternative.")
         return TracedTensor(self._fresh("any_of"), AnyOf(values, where))
 
     def optional(self, tensor: Tensor) -> Tensor:
@@ -195,16 +195,14 @@ class PatternGraph(Graph):
         where = rule_location()
         value = self._required(tensor, where)
         if not isinstance(value, NodeOutput) or not value.operation.inputs or value.operation.inputs[0] is None:
-            raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x, to=1)).")
+            raise RuleError(f"{where}: optional needs a node with an input, such as g.optional(g.cast(x, to=1)).")
         return TracedTensor(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Name an inner tensor, so that conditions and replacements can read it."""
         value = self._required(tensor, rule_location())
         if name in [item.name for item in walk_values([value]) if isinstance(item, (Var, NamedValue))]:
-            raise RuleError(
-                f"{rule_location()}: {name!r} is what this tensor is made of already; capture it by another name."
-            )
+            raise RuleError(f"{rule_location()}: this tensor already contains a capture {name!r}. Choose another name.")
         return TracedTensor(name, NamedValue(name, value))
 
     def shared(self, tensor: Tensor) -> Tensor:
@@ -213,7 +211,9 @@ class PatternGraph(Graph):
         first = [self._required(tensor, where)]
         for value in walk_values(first, lambda item: () if isinstance(item, NodeOutput) else operands(item)):
             if isinstance(value, (Var, LiteralValue)):
-                raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
+                raise RuleError(
+                    f"{where}: shared needs a node, such as g.shared(g.transpose(x)). Inputs are kept anyway."
+                )
             if isinstance(value, NodeOutput):
                 value.operation.is_shared = True
         return tensor
@@ -223,9 +223,9 @@ class PatternGraph(Graph):
         where = rule_location()
         value = self._required(tensor, where)
         if isinstance(value, (Var, LiteralValue)):
-            raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
+            raise RuleError(f"{where}: exposed needs a node, such as g.exposed(g.add(x, y)). Inputs are kept anyway.")
         if len(self.exposable) == EXPOSABLE:
-            raise RuleError(f"{where}: a pattern exposes {EXPOSABLE} tensors at most, each of them read or not.")
+            raise RuleError(f"{where}: a pattern can expose at most {EXPOSABLE} tensors.")
         self.exposable.append(value)
         return tensor
 
@@ -242,13 +242,13 @@ class PatternGraph(Graph):
         where = rule_location()
         if not accepts_arguments(predicate, 1 + len(others)):
             raise RuleError(
-                f"{where}: such_that wants a function of the tensor and of what is given behind it; it calls require."
+                f"{where}: such_that needs a function of the tensor and of the further arguments, which calls require."
             )
         name = self._fresh("_such_that")
         values = [item.value if isinstance(item, TracedTensor) else item for item in others]
         unnamed = [item for item in values if isinstance(item, (NodeOutput, AnyOf, LiteralValue))]
         if unnamed:
-            raise RuleError(f"{where}: name what such_that is to look at: g.named(...), or a parameter.")
+            raise RuleError(f"{where}: further arguments of such_that must be parameters or g.named(...).")
         self.claims.append(Constraint(name, predicate, tuple(values)))
         return TracedTensor(name, NamedValue(name, self._required(tensor, where)))
 
@@ -280,15 +280,15 @@ class PatternGraph(Graph):
         if isinstance(item, gs.Constant):
             return LiteralValue(np.asarray(item.values), None, where)
         if isinstance(item, gs.Tensor):
-            raise RuleError(f"{where}: tensor {item.name!r} was not made by this pattern's graph.")
+            raise RuleError(f"{where}: tensor {item.name!r} belongs to another graph.")
         try:
             array = np.asarray(item)
         except ValueError as error:
             raise RuleError(f"{where}: {item!r} is neither a tensor of the pattern nor a constant.") from error
         if array.dtype == object:
             raise RuleError(
-                f"{where}: {item!r} is neither a tensor of the pattern nor a constant; "
-                "a helper that returns a list needs its tensor taken out with [0]."
+                f"{where}: {item!r} is neither a tensor of the pattern nor a constant. "
+                "If a helper returned a list, take a tensor from it with [0]."
             )
         return LiteralValue(array.astype(object) if array.dtype.kind == "U" else array, None, where)
 
@@ -307,17 +307,16 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if not results or not all(isinstance(item, TracedTensor) for item in results):
-        raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
+        raise RuleError(f"Pattern {function.__name__} ({where}) must return one or more tensors.")
     first, *further = [item.value for item in results]
     if exceeds_depth((first, *further), DEPTH):
         raise RuleError(
-            f"Pattern {function.__name__} ({where}) has more than {DEPTH} operations one inside another; "
-            "make it several rules, each with a part."
+            f"Pattern {function.__name__} ({where}) nests more than {DEPTH} operations. Split it into several rules."
         )
     patterns = []
     for root, exposed in product(_roots(first), _choices(graph.exposable)):
         if isinstance(root, (Var, LiteralValue)):
-            raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
+            raise RuleError(f"Pattern {function.__name__} ({where}) returns an input unchanged, so it matches nothing.")
         outputs = (root, *further, *(graph.exposable[place] for place in exposed))
         values = tuple(walk_values(outputs))
         inner = frozenset([value.name for value in values if isinstance(value, NamedValue)])
@@ -386,7 +385,9 @@ def _traced_arguments(
         kind = captures_class_of(parameter)
         if kind is not None:
             if record is not None:
-                raise RuleError(f"Pattern {function.__name__} ({where}) takes two records; let one build on the other.")
+                raise RuleError(
+                    f"Pattern {function.__name__} ({where}) takes two records. Make one a field of the other."
+                )
             record = kind
             arguments.append(traced_captures(kind, _field, graph.capture))
         elif parameter.how is inspect.Parameter.KEYWORD_ONLY:

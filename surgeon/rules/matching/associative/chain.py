@@ -144,7 +144,7 @@ def rank_objection(state: MatchState, leaves: tuple[tuple[str, int], ...], rank:
     ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
     if ranks and max(ranks) >= rank:
         return None
-    return "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
+    return "it would raise the rank of the result" if ranks else "it may raise the rank of the result"
 
 
 def is_produced_by(state: MatchState, name: str, ops: frozenset[str]) -> bool:
