@@ -459,7 +459,7 @@ class TestDtypes:
 
     def test_the_manual_says_so(self):
         made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), dtypes=["float32", "float16"])
-        assert "  It is for float32 or float16 alone." in text_of(made).splitlines()
+        assert "  It supports only float32 or float16." in text_of(made).splitlines()
 
 
 class TestGroups:

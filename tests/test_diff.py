@@ -362,7 +362,7 @@ NESTED = """(bool c, int64 n, bool t, float[4] x) => (float[4] y, float[4] z) {{
         ("(float[4] x) => (float[4] y, float[2] k) <float[2] k = {{1.0, {}}}> {{ y = Exp (x) }}", ["2.0"], ["3.0"],
          "constants", "output k has float32 [1.0, 2.0] → float32 [1.0, 3.0]"),
         (BRANCHES, ["[2.0]"], ["[3.0]"], "constants", "output 0 has float32 [2.0] → float32 [3.0]"),
-        (LOOP, ["s", "r"], ["r", "s"], "wiring", "output 1 is another of what is given: s → r"),
+        (LOOP, ["s", "r"], ["r", "s"], "wiring", "output 1 is another graph input: s → r"),
         ("(float[4] x) => (float[4] y, float[4] k) {{ y = Exp (x)  {} }}",
          ["k = Neg (x)"], ["k = Constant <value_floats = [1.0, 2.0, 3.0, 4.0]> ()"], "nodes", "Neg → nothing"),
         ("(float[4] x) => (float[4] y, float[4] k) {{ e = Exp (x)  y = Neg (e)  {} }}",
@@ -484,7 +484,7 @@ def test_what_is_listed_twice_and_what_has_a_default():
     assert rows(surgeon.diff(once, twice)) == [("interface", "output y is listed so many times: 1 → 2", 1)]
     fixed = parse(f"{HEAD} (float[4] x) => (float[4] y) <float k = {{2.0}}> {{ y = Mul (x, k) }}")
     free = parse(f"{HEAD} (float[4] x, float k = {{2.0}}) => (float[4] y) {{ y = Mul (x, k) }}")
-    assert ("interface", "inputs with a default, in one model alone: none → k", 1) in rows(
+    assert ("interface", "inputs with a default, in only one model: none → k", 1) in rows(
         surgeon.diff(fixed, free)
     )
 
@@ -535,9 +535,9 @@ def test_what_models_tell_of_themselves_is_no_difference_and_reported(tmp_path):
         onnx.save(model, tmp_path / f"{name}.onnx")
     shown = run("diff", tmp_path / "a.onnx", tmp_path / "b.onnx", "--report", tmp_path / "d.html")
     assert shown.exit_code == 0
-    assert "differs  nothing but what they tell of themselves\ntold     ir_version: '9' → '10'\n" in shown.output
+    assert "differs  nothing but metadata\ntold     ir_version: '9' → '10'\n" in shown.output
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
-    assert "<dt>differs</dt><dd>nothing but what they tell of themselves</dd>" in page
+    assert "<dt>differs</dt><dd>nothing but metadata</dd>" in page
     assert "metadata trace of 2 nodes" in page
 
 
@@ -611,6 +611,6 @@ def test_what_nothing_reads_is_reported():
         "metadata k (2): nothing → 'b'",
         "training info: nothing → 1, of other content",
         "quantization annotations: nothing → 1, of other content",
-        "stored tensors that nothing reads, in one model alone: nothing → float32[3]",
+        "stored tensors that nothing reads, in only one model: nothing → float32[3]",
     ]
     assert not surgeon.diff(other, other).told

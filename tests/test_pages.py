@@ -309,7 +309,7 @@ def test_what_no_page_knows_is_refused(what):
 
 
 def test_a_page_is_refused_where_it_could_not_be_one(results, tmp_path):
-    with pytest.raises(UsageError, match="There is nothing to show"):
+    with pytest.raises(UsageError, match="No result given"):
         surgeon.page()
     with pytest.raises(UsageError, match=r"give a name that ends in \.html"):
         surgeon.page(results["check"]).save(tmp_path / "page.txt")

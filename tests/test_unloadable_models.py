@@ -38,7 +38,7 @@ def test_why_a_model_is_not_loaded_is_reported(case: str) -> None:
     assert why in report.refused
     assert report.to_dict()["refused"] == report.refused
     (reported,) = warning_lines(report)
-    assert reported == f"{report.refused}; what to do: surgeon check IN"
+    assert reported == f"{report.refused}; remedies: surgeon check IN"
 
 
 def test_the_command_line_says_it(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     onnx.save(model(*OTHERS["an op that is not there"][:2]), path)
     found = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu")
     assert "ONNX Runtime loads neither the original nor the result" in found.stdout
-    assert f"what to do: surgeon check {path}" in found.stdout
+    assert f"remedies: surgeon check {path}" in found.stdout
     quiet = run("rewrite", str(path), str(tmp_path / "out.onnx"), "--rules", "gelu", "--quiet")
     assert "NoSuchOp" in quiet.stderr
 

@@ -231,7 +231,7 @@ def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
     view._ipython_display_()
     assert [sorted(data)[0] for data in shown] == ["application/vnd.jupyter.widget-view+json", "text/html"]
     assert "attention_mask" in shown[1]["text/html"]
-    with pytest.raises(UsageError, match="no target 'moon'"):
+    with pytest.raises(UsageError, match="No target named 'moon'"):
         surgeon.view(DISTILBERT, target="moon")
     with pytest.raises(UsageError, match="100 pixels"):
         surgeon.view(DISTILBERT, height=3)
@@ -327,9 +327,9 @@ def test_a_question_that_finds_a_defect_is_reported_as_one(server, content, monk
 
 
 def test_a_port_that_is_taken_is_refused(server, content):
-    with pytest.raises(UsageError, match=f"Port {server.server_port} cannot be had"):
+    with pytest.raises(UsageError, match=f"Port {server.server_port} is not available"):
         ViewerServer(content, server.server_port)
-    assert "cannot be had" in one_sentence(run("view", DISTILBERT, "--no-browser", "--port", server.server_port), 2)
+    assert "is not available" in one_sentence(run("view", DISTILBERT, "--no-browser", "--port", server.server_port), 2)
 
 
 def test_the_bundle_is_made_of_the_sources():

@@ -1,5 +1,6 @@
 """The settings of `surgeon run` for many models, and the run itself."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -47,17 +48,24 @@ def _missing_model_message(recipe: str, source: str | None) -> str:
     return "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."
 
 
-def run_fleet(recipe: str, over: Sequence[str], *, report_path: str | None, quiet: bool, **settings: Any) -> None:
+def run_fleet(
+    recipe: str, over: Sequence[str], *, report_path: str | None, quiet: bool, verbose: bool, **settings: Any
+) -> None:
     """Run a recipe on many models, and exit with the code of the result."""
     from surgeon.automation.fleet.run_many import run_many
     from surgeon.cli.progress import FleetProgress
     from surgeon.cli.report_file import emit, require_report_path
+    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path)
     with FleetProgress(quiet) as progress:
         dashboard = None if quiet else progress.dashboard
         settings |= {"to": settings["to"] or ".", "begins": progress.begins, "dashboard": dashboard}
         found = run_many(recipe, over, progress=progress.show_row, **settings)
-    silent = (lambda: None) if quiet and found.ok else None
+
+    def show_all() -> None:
+        if not quiet or not found.ok:
+            show(found, sys.stdout, verbose=verbose)
+
     with closing(found):
-        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=silent)
+        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=show_all)

@@ -1,4 +1,4 @@
-"""Blocks: what a result says, without how it is shown.
+"""Blocks: the content of a result, independent of its presentation.
 
 A block holds raw text.  It knows no width, no colour and no medium; a renderer escapes, shortens and colours.  Where
 there is little room (on a terminal, in a notebook cell) a renderer shows the first `most` entries of a block.
@@ -59,9 +59,9 @@ class Facts(NamedTuple):
     rows: Sequence[tuple[Text, Text]]
     """Labels and texts."""
     most: int = MAX_ENTRIES
-    """Rows that are shown where there is little room."""
+    """Rows that are shown if there is little room."""
     more: str = ""
-    """What the others are, and where all of them are: "changes (--json has all)"."""
+    """The name of the others, and the option that shows all of them: "changes (--json has all)"."""
 
 
 class Table(NamedTuple):
@@ -74,9 +74,9 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Cell]]
     """The cells of each row."""
     most: int = MAX_ENTRIES
-    """Rows that are shown where there is little room."""
+    """Rows that are shown if there is little room."""
     more: str = ""
-    """What the others are."""
+    """The name of the others."""
 
 
 class Items(NamedTuple):
@@ -85,9 +85,9 @@ class Items(NamedTuple):
     items: Sequence["Text | Item"]
     """The entries."""
     most: int = MAX_ENTRIES
-    """Lines that are shown where there is little room."""
+    """Lines that are shown if there is little room."""
     more: str = ""
-    """What the others are."""
+    """The name of the others."""
 
 
 class Note(NamedTuple):
@@ -113,7 +113,7 @@ class Code(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A picture, which is drawn only where it is shown."""
+    """A picture, which is drawn only if it is shown."""
 
     draw: Callable[[], "Picture"]
     """Draws it; raises UsageError with the reason why it cannot."""
@@ -147,12 +147,12 @@ class Document(NamedTuple):
     summary: Sequence[tuple[Text, Text]] = ()
     """The answer: labels and texts."""
     subject: Sequence[tuple[str, Text]] = ()
-    """What was asked about; a terminal, on which it was typed, leaves it out."""
+    """The files of the question; a terminal, on which they were typed, leaves them out."""
     headline: Text = ""
-    """The first line of the summary: the model, and what changed in it.  Below one, a page folds the details, and a
+    """The first line of the summary: the model and its change.  Below one, a page folds the details, and a
     terminal shows them only if all is asked for."""
     done: Sequence[Text] = ()
-    """What was done, in lines below the headline."""
+    """The effects, in lines below the headline."""
 
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ def _kind(text: str) -> str:
     "surgeon.edits.detection.nms_free:AppendBestBoxes surgeon.edits.detection.postprocessing_edits:detector_tail",
     IN_OUT | {"kind": f"{'|'.join(KINDS)}|FILE.onnx"},
     without=f"edits tail settings layers {OF_SITES}",
-    shared="report_path diff quiet",
+    shared="report_path diff verbose quiet",
     kind=Spelling(type=ParsedType("kind", _kind)),
     name=Spelling("--output", "NAME"),
     k=Spelling("-k"),

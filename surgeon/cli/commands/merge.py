@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
     "merge",
     {"first": "A", "second": "B", "output": "OUT"},
     without=f"layers {OF_SITES}",
-    shared="report_path diff quiet",
+    shared="report_path diff verbose quiet",
     connect=Spelling(metavar="OUTPUT=INPUT,...", type=str, multiple=True),
     prefix=Spelling(metavar="A,B", type=str, multiple=False, default=OPTIONAL),
 )

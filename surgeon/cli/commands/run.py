@@ -29,6 +29,7 @@ def run(
     output: str | None,
     report_path: str | None,
     quiet: bool,
+    verbose: bool,
     over: Sequence[str] = (),
     **settings: Any,
 ) -> None:
@@ -48,7 +49,7 @@ def run(
         to: output folder or store for --over.  Files keep the names of their models.
         check: "auto": prove each rewritten site, and each edit.  "none": no check.
     """
-    shown: dict[str, Any] = {"report_path": report_path, "quiet": quiet}
+    shown: dict[str, Any] = {"report_path": report_path, "quiet": quiet, "verbose": verbose}
     if over:
         require_many_models(source, settings)
         known = {name: value for name, value in settings.items() if name not in OF_ONE_MODEL}

@@ -7,7 +7,7 @@ from surgeon.cli.report_file import run_and_report
 
 
 @derived_command("upgrade", {"source": "IN", "output": "OUT"}, without=OF_SITES)
-def upgrade(source: str, output: str, opset: int, quiet: bool, **settings: Any) -> None:
+def upgrade(source: str, output: str, opset: int, quiet: bool, verbose: bool, **settings: Any) -> None:
     """Raise the opset of IN without changing what any node computes, check the result, and write OUT.
 
     IN and OUT may be the same file.
@@ -16,6 +16,5 @@ def upgrade(source: str, output: str, opset: int, quiet: bool, **settings: Any) 
     """
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 
-    run_and_report(
-        lambda _: (output, run(source, opset, output, **settings)), (source, output), report_path=None, quiet=quiet
-    )
+    shown: dict[str, Any] = {"report_path": None, "quiet": quiet, "verbose": verbose}
+    run_and_report(lambda _: (output, run(source, opset, output, **settings)), (source, output), **shown)

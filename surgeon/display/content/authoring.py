@@ -48,7 +48,7 @@ def capture_document(found: CapturedRule) -> Document:
         Note((Span(found.name, "strong"), sites)),
         Figure(draw, f"the pattern of {found.name}"),
         Facts([("free", ", ".join(found.free)), ("fixed", ", ".join(found.fixed))]),
-        Table("What each number holds back", ("were this free", "sites", "more"), rows),
+        Table("Sites that each fixed number excludes", ("if this were free", "sites", "more"), rows),
         Section("the file", [Code(found.text.splitlines(), f"the file of {found.name}")]),
     ]
     return Document(found.name, details)

@@ -52,7 +52,7 @@ def _toned(items: Sequence[Diagnostic], text: str) -> Span:
 
 
 def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
-    """Who decided: the target's own runtime, or tables."""
+    """The target's own runtime or the tables that decided."""
     if not runtime.title:
         yield runtime.silence
         return

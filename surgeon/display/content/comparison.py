@@ -45,7 +45,7 @@ def document(result: CheckResult) -> Document:
 
 
 def _summary(result: CheckResult) -> Iterator[tuple[Text, Text]]:
-    """Whether the outputs agree, which differ, and what limits the answer."""
+    """Whether the outputs agree, which differ, and the limits of the answer."""
     outputs, reason = by_output(result.outputs), result.reason.rstrip(".")
     wrong = [error for error in outputs if not error.ok]
     words = f"{len(outputs) - len(wrong):,} of {format_count(len(outputs), 'output')} agree{'s' * (len(outputs) == 1)}"
@@ -67,7 +67,7 @@ def _difference(error: OutputError) -> str:
 
 
 def comparison_rows(result: CheckResult) -> Iterator[tuple[str, Text]]:
-    """The outcome of a comparison, and what it was found on."""
+    """The outcome of a comparison, and its inputs."""
     yield "layers", layer_comparison_text(result.layers) if result.layers is not None else ""
     words = under_assumptions(check_words(result), result.assumptions)
     yield "outcome", (outcome(result.outcome.value), f" {words}".rstrip())
@@ -120,7 +120,7 @@ def compared_text(check: CheckResult) -> str:
 
 
 def inputs_text(check: CheckResult) -> tuple[str, str]:
-    """The kinds and sizes of the inputs of a comparison, and what they do not cover."""
+    """The kinds and sizes of the inputs of a comparison, and the limits of both."""
     return inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
 
 

@@ -51,7 +51,7 @@ def common_nodes_text(found: ModelDiff) -> str:
 
 def no_difference_text(found: ModelDiff) -> str:
     """The differences between models that compute the same."""
-    others = [*(["names"] if found.renamed else []), *(["what they tell of themselves"] if found.told else [])]
+    others = [*(["names"] if found.renamed else []), *(["metadata"] if found.told else [])]
     return f"nothing but {' and '.join(others)}" if others else "nothing"
 
 

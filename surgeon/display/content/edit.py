@@ -69,7 +69,7 @@ def _proof_text(report: EditReport) -> str:
         return check_words(report.check)
     if report.outcome == "proved":
         return STRUCTURE
-    return f"not to be told from the nodes alone: {report.other}" if report.other else ""
+    return f"the nodes do not prove it: {report.other}" if report.other else ""
 
 
 def listing_diff_lines(report: EditReport) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Why rules do not fire, as blocks: the reasons, and the pattern beside the nodes with the first difference marked."""
+"""Why rules do not fire, as blocks: the reasons, and the pattern next to the nodes with the first difference marked."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def _fires_lines(found: Explanations) -> Iterator[Text]:
 
 
 def _nearest_rows(found: Explanations) -> Iterator[tuple[Text, Text]]:
-    """The nearest misses, and what would fix the first of them."""
+    """The nearest misses, and changes that fix the first of them."""
     least = 1 if len(found) > MAX_DETAILED_RULES else 0 if len(found) > 1 else -1  # one node is too few of many
     misses = [miss for one in found for miss in one.misses if miss.node and _nearness(miss) > least]
     kinds = grouped(sorted(misses, key=_nearness, reverse=True))
@@ -153,7 +153,7 @@ def _reason(mismatch: Mismatch) -> Item:
 
 
 def _lines(mismatch: Mismatch) -> list[Text]:
-    """What is found, the change that helps, and where else the same prevents the rule."""
+    """The value in the model, the change that helps, and other sites with the same reason."""
     details = (line.removeprefix("  ") for line in detail_lines(mismatch))
     found: list[Text] = [Span(line, "help") if line.startswith("change: ") else line for line in details]
     more = and_more(len(mismatch.others), "like it").lstrip()
@@ -161,7 +161,7 @@ def _lines(mismatch: Mismatch) -> list[Text]:
 
 
 def _beside(mismatch: Mismatch) -> Iterator[Section]:
-    """The pattern beside the nodes, folded, as a picture and as source."""
+    """The pattern next to the nodes, folded, as a picture and as source."""
     if not mismatch._seen:
         return
     index, rule = mismatch._seen
@@ -176,10 +176,10 @@ def _beside(mismatch: Mismatch) -> Iterator[Section]:
 
     blocks: list[Block] = []
     if mismatch.node:
-        blocks.append(Figure(draw, f"the pattern {mismatch.pattern} beside what is near {mismatch.node}"))
+        blocks.append(Figure(draw, f"the pattern {mismatch.pattern} next to the nodes near {mismatch.node}"))
     if pattern is not None:
         blocks += _source(pattern, mismatch.where)
-    yield Section((Span(mismatch.rule, "code"), " beside ", Span(mismatch.node or "the model", "code")), blocks)
+    yield Section((Span(mismatch.rule, "code"), " next to ", Span(mismatch.node or "the model", "code")), blocks)
 
 
 def _pattern(rule: Rule, mismatch: Mismatch) -> Pattern | None:

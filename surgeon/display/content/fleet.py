@@ -7,12 +7,13 @@ from itertools import islice
 from surgeon.automation.fleet.baseline import FleetChange
 from surgeon.automation.fleet.fleet import Fleet
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.display.blocks import ARROW, Cell, Document, Number, Section, Span, Table, Text, outcome
+from surgeon.display.blocks import ARROW, DOT, Cell, Document, Number, Section, Span, Table, Text, outcome
+from surgeon.display.content.report import counted_line
 from surgeon.display.registry import reports
-from surgeon.text import and_more, join_first, seconds_text
+from surgeon.text import and_more, format_count, join_first, seconds_text
 
 SHOWN, SHOWN_STALE, SHOWN_ROWS = 20, 5, 200  # failed models and changes; results of earlier runs; rows of a table
-STALE = "What lies at its target was not made by this run."
+STALE = "The target still holds the result of an earlier run."
 HEADS = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
 
 
@@ -21,44 +22,45 @@ def document(fleet: Fleet) -> Document:
     """All models of a fleet."""
     fired = [(Span(rule, "code"), count) for rule, count in fleet.counts.items()]
     details = [
-        Section("otherwise than in the baseline", [_changes(fleet.changes, "Changes since the baseline")]),
+        Section("differences from the baseline", [_changes(fleet.changes, "Changes since the baseline")]),
         Section("new since the last run", [_changes(fleet.since, "Changes since the last run to this target")]),
         Section("wrong", [_models(fleet.wrong, "Models that are wrong")]),
         Section("rules", [Table("How often each rule fired, over all models", ("rule", "sites"), fired)]),
         Section("slowest", [_models(fleet.slowest, "The models that took longest")]),
         Section("models", [_models(fleet, f"The first {SHOWN_ROWS:,} models, by name")]),
     ]
-    return Document(f"Fleet in {fleet.to}", details, list(_summary(fleet)))
+    counts = [part for name, count in fleet.outcomes.items() for part in (" ", DOT, f" {count:,} {name}")][2:]
+    headline = f"{format_count(len(fleet), 'model')} ", *counts
+    done = [counted_line(fleet.counts)] if fleet.counts else []
+    return Document(f"Fleet in {fleet.to}", details, list(_summary(fleet)), headline=headline, done=done)
 
 
-def _summary(fleet: Fleet) -> Iterator[tuple[str, Text]]:
-    outcomes = [f"{count:,} {name}" for name, count in fleet.outcomes.items()]
-    yield "models", f"{len(fleet):,}: {', '.join(outcomes) or 'none done'}"
-    yield "kept", f"{fleet.kept:,} were done already" if fleet.kept else ""
-    yield "rules", ", ".join(f"{rule} {count:,}" for rule, count in fleet.counts.items()) or "nothing fired"
-    wrong = list(islice(fleet.wrong, SHOWN + 1))
-    yield from (("", (outcome(row.outcome), f" {row.model}: {row.why}")) for row in wrong[:SHOWN])
-    yield "", "and more: see --rows" if len(wrong) > SHOWN else ""
+def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
+    """The outcome, each model that failed, changes, and the results."""
+    failed, worst = sum(1 for _ in fleet.wrong), next(iter(fleet.outcomes), "unchanged")
+    count, changed = failed or fleet.outcomes.get(worst, 0), len(fleet) - fleet.outcomes.get("unchanged", 0)
+    total = format_count(len(fleet), "model") if failed or not changed else format_count(changed, "changed model")
+    same = "; nothing differs from the baseline" if fleet.has_baseline and not fleet.changes else ""
+    yield outcome("failed" if failed else worst), f"{count:,} of {total}{same}"
+    yield from ((row.outcome, f"{row.model}: {row.why}") for row in islice(fleet.wrong, SHOWN))
+    yield "", and_more(failed - SHOWN, "models (--rows FILE has all)").lstrip()
     noted = [row for row in fleet if row.why and not row.is_wrong and row.outcome != "unproved"]
     if noted:
         yield "note", f"{noted[0].model}: {noted[0].why}{and_more(len(noted) - 1, 'models have a note')}"
-    stale = [row.target for row in fleet.stale]
-    if stale:
-        advice = "not made by this run: remove such files, or mend the models and run again."
-        yield "", (outcome("stale"), f" {join_first(stale, SHOWN_STALE)}: {advice}")
+    stale = join_first([row.target for row in fleet.stale], SHOWN_STALE)
+    advice = "from an earlier run. Delete it, or fix the model and run again."
+    yield "stale", f"{stale}: {advice}" if stale else ""
     for change in fleet.changes[:SHOWN]:
         export = "" if change.same_graph else " (the model itself is another)"
         yield "worse" if change.is_regression else "other", f"{change.model}: {change.what}{export}"
-    if len(fleet.changes) > SHOWN:
-        yield "", f"{and_more(len(fleet.changes) - SHOWN, 'changes').lstrip()}: see --report"
-    news = Counter("worse" if change.is_regression else "otherwise" for change in fleet.since)
-    if news:
-        yield "since", f"the last run: {', '.join(f'{count:,} {word}' for word, count in news.items())}: see --report"
-    yield "baseline", "all is as it was" if fleet.has_baseline and not fleet.changes else ""
-    yield "slowest", ", ".join(f"{row.model} {seconds_text(row.seconds)}" for row in fleet.slowest[:3])
+    yield "", and_more(len(fleet.changes) - SHOWN, "changes (--report FILE has all)").lstrip()
+    news = Counter("worse" if change.is_regression else "other" for change in fleet.since)
+    yield "since", ", ".join(f"{count:,} {word}" for word, count in news.items()) + " since the last run" * bool(news)
+    yield "kept", f"{format_count(fleet.kept, 'model')} already up to date" if fleet.kept else ""
     yield "ended", Span(fleet.ended, "bad") if fleet.ended else ""
-    yield "time", seconds_text(fleet.seconds)
-    yield "written", "nothing" if fleet.is_dry else Span(fleet.to, "code")
+    written = format_count(sum(bool(row.made) for row in fleet), "model")
+    wrote: Text = "nothing" if fleet.is_dry else (f"{written} to ", Span(fleet.to, "code"))
+    yield "wrote", (wrote, f" ({fleet.seconds:.1f} s", Span("; a row for each: --rows FILE", "shell"), ")")
 
 
 def _changes(changes: Iterable[FleetChange], caption: str) -> Table:

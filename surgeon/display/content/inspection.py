@@ -1,4 +1,4 @@
-"""What is in a model as blocks: header, inputs and outputs, weights, nodes by op, and what repeats."""
+"""The contents of a model as blocks: header, inputs and outputs, weights, nodes by op, and repeated parts."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def document(found: Inspection) -> Document:
         places = join_first(group.places, len(group.places), group.count)
         unknown.append(Span(f"{group.op} x{group.count:,} ({group.why}) at {places}", "warning"))
     details.append(Section(UNKNOWN, [Items(unknown, most=len(unknown))], folded=False))
-    details.append(Section("what it is made of", _outline(found.outline, DEPTH)))
+    details.append(Section("modules", _outline(found.outline, DEPTH)))
     return Document(file_name(found.path, "A model"), details)
 
 

@@ -85,7 +85,7 @@ def warning_lines(report: Report) -> list[str]:
 def _warnings(report: RewriteReport) -> list[str]:
     lines = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
     if report.refused:
-        lines.append(f"{report.refused}; what to do: {command('check', report.source or 'IN')}")
+        lines.append(f"{report.refused}; remedies: {command('check', report.source or 'IN')}")
     if newer := newer_ops_warning(report):
         lines.append(newer)
     return lines + [unmatched(pattern, near) for pattern, near in report.unused.items()]

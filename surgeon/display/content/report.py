@@ -1,4 +1,4 @@
-"""What the documents of all reports share, and the report of several steps, as of a recipe, as blocks."""
+"""The common parts of the documents of reports, and the report of several steps, for example of a recipe, as blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -44,9 +44,9 @@ def headed_document(
     same: str = "",
     advice: str = "",
 ) -> Document:
-    """A report as blocks, its summary first: the model and its change, what was done, the rows, and the output file.
+    """A report as blocks, its summary first: the model and its change, effects, the rows, and the output file.
 
-    same: a note on the output file.  advice: options that show more, for the command line.
+    same: a note on the output file.  advice: command-line options that show more.
     """
     name = file_name(report.source, "model in memory")
     wrote: Text = "nothing"
@@ -93,7 +93,7 @@ def proof_section(check: CheckResult | None) -> list[Block]:
 
 
 def edit_lines(report: Report) -> Iterator[tuple[str, Text]]:
-    """What each edit did: its flag, empty for continuation lines, and a text."""
+    """The effects of each edit: its flag, empty for continuation lines, and a text."""
     for done in report.edits:
         yield from lines_of(done.edit.flag, edit_effects(done))
 
@@ -101,7 +101,7 @@ def edit_lines(report: Report) -> Iterator[tuple[str, Text]]:
 def edit_effects(done: AppliedEdit) -> list[str]:
     """The effects of an edit, the first few sentences of many."""
     more = and_more(len(done.said) - MAX_SENTENCES).strip()
-    return [*done.said[:MAX_SENTENCES], *([more] if more else ())] or ["it is so already"]
+    return [*done.said[:MAX_SENTENCES], *([more] if more else ())] or ["nothing to change"]
 
 
 def _json(report: Report) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def document(report: Report) -> Document:
 
 
 def _step_lines(part: Report, one: Document) -> Iterator[tuple[str, Text]]:
-    """What one step did."""
+    """The effects of one step."""
     if isinstance(part, RewriteReport):
         fired = one.done or ["nothing fired"]
         yield from (("rules", (text, "; nodes ", change(part.nodes))) for text in fired)

@@ -1,4 +1,4 @@
-"""A rewrite or an upgrade as blocks: what fired, the outcome, the proofs, and the errors."""
+"""A rewrite or an upgrade as blocks: the rules that fired, the outcome, the proofs, and the errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -116,7 +116,7 @@ def _rules_table(report: RewriteReport) -> Table:
 
 
 def _undone(report: RewriteReport, count: int) -> list[Cell]:
-    """The cell of what was rolled back; none where nothing was."""
+    """The cell of rolled back sites; none if there are none in the report."""
     return [Number(f"{count:,}" if count else "", count)] if report.rolled_back else []
 
 
@@ -191,7 +191,7 @@ def proof_words(report: RewriteReport) -> Iterator[str]:
 
 
 def not_covered_words(report: RewriteReport) -> str:
-    """What a proof does not cover, with other sizes if the user fixed some."""
+    """The limits of a proof, with other sizes if the user fixed some."""
     held = [f"{name} but {size}" for name, size in report.dims.items()]
     sizes = f"sizes of {' and of '.join(held)}, " if held else ""
     return f"not covered: {sizes}{NOT_COVERED}"
@@ -234,5 +234,5 @@ def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, Text]]:
 
 
 def detector_tail_text(report: RewriteReport) -> str:
-    """What a rewrite did about the post-processing of a detector."""
+    """The effect of a rewrite on the post-processing of a detector."""
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"

@@ -1,7 +1,7 @@
-"""The summary of a rewrite: what changed, whether it is correct, and what to do next.
+"""The summary of a rewrite: the changes, whether they are correct, and the next steps.
 
-Whatever limits the word PROVED is in it, however long it gets: notes of proofs, reasons of unproved sites, fixed sizes
-and names that match nothing.  Only near misses are counted off.
+Every limit of the word PROVED is in it: notes of proofs, reasons of unproved sites, fixed sizes, and names that match
+nothing.  Only the number of near misses is limited.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ def _site_name(site: Site, helpers: Collection[str]) -> str:
 
 
 def done_lines(report: RewriteReport, names: SiteNames) -> Iterator[Text]:
-    """What edits did, and the number of sites by rule; their sum is the number of sites beside the outcome."""
+    """The effects of edits, and the number of sites by rule; their sum is the number of sites next to the outcome."""
     yield from (f"{flag}  {effect}".strip() for flag, effect in edit_lines(report))
     if report.upgrade is not None:
         yield "opset ", *change(report.upgrade.opset)
@@ -59,7 +59,7 @@ def done_lines(report: RewriteReport, names: SiteNames) -> Iterator[Text]:
 
 
 def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text, Text]]:
-    """The rows below the lines of what was done."""
+    """The rows below the lines of effects."""
     yield outcome(report.outcome), _outcome_words(report, names)
     yield from lines_of("undone", _undone_lines(report))
     yield from lines_of("why", _unproved_lines(report, names))
@@ -71,7 +71,7 @@ def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text
 
 
 def _outcome_words(report: RewriteReport, names: SiteNames) -> str:
-    """How many sites are proved, and what else was compared."""
+    """How many sites are proved, and the comparison of whole models."""
     if report.outcome == "unchanged":
         return "nothing left to do" if any(already_lines(report)) else "no rule matched"
     return "; ".join(_outcome_parts(report, names))
@@ -109,7 +109,7 @@ def _counted(report: RewriteReport, sites: Sequence[Site]) -> str:
 
 
 def _largest_error(report: RewriteReport, names: SiteNames) -> Iterator[str]:
-    """The error of the sites that is closest to its limit, and where it is."""
+    """The error of the sites that is closest to its limit, and its site."""
     errors = [(site.proof.worst, site) for site in report.sites if site.proof is not None]
     known = [(worst.severity, site) for worst, site in errors if worst is not None]
     severity, site = max(known, key=lambda item: item[0], default=(0.0, None))
@@ -139,7 +139,7 @@ def _unproved_lines(report: RewriteReport, names: SiteNames) -> Iterator[str]:
 
 
 def _notes(report: RewriteReport, names: SiteNames) -> Iterator[str]:
-    """What limits the word PROVED, each limit once."""
+    """The limits of the word PROVED, each once."""
     found: dict[str, Counter[str]] = {}
     for name, sites in _by_reason(report, names, "proved"):
         found.setdefault(sites[0].reason, Counter())[name] += len(sites)
@@ -184,7 +184,7 @@ def _by_reason(report: RewriteReport, names: SiteNames, outcome_name: str) -> It
 
 
 def _next_lines(report: RewriteReport) -> Iterator[str]:
-    """What to do next."""
+    """The next steps."""
     yield from filter(None, (upgrade_hint(report), *report.next_steps))
     idle = idle_rules(report)
     if report.outcome == "unchanged" and idle:

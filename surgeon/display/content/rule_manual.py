@@ -41,7 +41,7 @@ def _manual(rule: Rule) -> Iterator[tuple[str, list[str]]]:
         )
     lines += [f"It differs on purpose, for inputs of {kind}: {how}." for kind, how in rule.differs.items()]
     if rule.dtypes:
-        lines.append(f"It is for {' or '.join(rule.dtypes)} alone.")
+        lines.append(f"It supports only {' or '.join(rule.dtypes)}.")
     yield rule.name, lines
     traced = {function: trace(function) for function in rule.patterns}
     before = [f"found by a search: {rule.search.summary}"] if rule.search is not None else []
@@ -66,11 +66,11 @@ def _with_note(name: str, text: str | None) -> str:
 
 
 def _pictures(rule: Rule) -> Iterator[Section]:
-    """The first form beside each pattern."""
+    """The first form next to each pattern."""
     after = next((pattern for form in rule.forms[:1] for pattern in try_trace(form.function)), None)
     for function in rule.patterns if rule.forms else ():
         for before in try_trace(function)[:1]:
-            about = f"what {rule.name} looks for as {before.name}, and what it writes for {rule.forms[0].kind}"
+            about = f"{rule.name}: its pattern {before.name}, and its replacement for {rule.forms[0].kind}"
             yield Section((before.name,), [Figure(partial(_draw, before, after), about)])
 
 

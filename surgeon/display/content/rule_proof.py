@@ -126,7 +126,7 @@ def _unnumbered(reason: str) -> str:
 
 
 def failure_line(entries: Sequence[InstanceProof]) -> str:
-    """Equal failures: where they occurred, and the reason of the first."""
+    """Equal failures: their sites, and the reason of the first."""
     first = entries[0]
     dtypes = ", ".join(dict.fromkeys(entry.dtype for entry in entries))
     targets = ", ".join(dict.fromkeys(entry.target for entry in entries))

@@ -21,16 +21,16 @@ from surgeon.pipeline.rewriting.rule_run import gc_paused
 
 
 def diff(first: ModelLike, second: ModelLike) -> ModelDiff:
-    """Say how two models differ: nodes are matched by what they are and what is around them, not by their names.
+    """List the differences between two models: nodes are paired by op and surroundings, not by name.
 
-    Nothing is run: whether they compute the same is for `surgeon.compare`.
+    Nothing is run.  `surgeon.compare` checks whether both compute the same.
 
     Args:
         first: a path, a ModelProto or a gs.Graph.
         second: the same.
 
     Returns:
-        What differs, equal changes once; names alone are no difference, nor is what models tell of themselves (`told`).
+        The differences, equal changes once.  Names do not count, and metadata is listed separately (`told`).
 
     Raises:
         ModelFileError: a file cannot be read.
@@ -115,7 +115,7 @@ class _ModelChanges:
             for key in sorted(ours.keys() ^ others.keys()):
                 which = "first" if key in ours else "second"
                 site = ((nodes[0].label,), (nodes[1].label,))
-                what = f"{nodes[0].op} has the body {key[0]} in the {which} model alone"
+                what = f"{nodes[0].op} has the body {key[0]} only in the {which} model"
                 self.changes.append(ModelChange("attributes", what, sites=(site,), scope=sides[0].scope.label))
 
 

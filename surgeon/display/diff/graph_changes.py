@@ -22,7 +22,7 @@ from surgeon.text import join_first
 ORDER: tuple[ChangeKind, ...] = (
     "interface", "opset", "sizes", "types", "wiring", "attributes", "constants", "weights", "nodes"
 )
-SOURCES = {PRODUCED: "what a node makes", INPUT: "what is given", STORED: "a constant", OMITTED: "nothing"}
+SOURCES = {PRODUCED: "an output of a node", INPUT: "a graph input", STORED: "a constant", OMITTED: "nothing"}
 SHOWN = 6  # ops listed by name
 Site = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -144,14 +144,14 @@ class GraphChanges:
             else:
                 kinds = (SOURCES[mine[0]], SOURCES[other[0]])
                 kind, what = "wiring", f"output {key} is " + (
-                    f"another of what is given: {names[0]} → {names[1]}" if kinds[0] == kinds[1] else " → ".join(kinds)
+                    f"another graph input: {names[0]} → {names[1]}" if kinds[0] == kinds[1] else " → ".join(kinds)
                 )
             self._found[kind, what, (), ()].append(((names[0],), (names[1],)))
 
     def _add_wiring(self, what: str, at: int, to: int) -> None:
         """Add a wiring change, or a change of sizes if both nodes only compute sizes."""
         if any(self._size_nodes) and at in self.one.size_nodes and to in self.other.size_nodes:
-            self._add("sizes", "what computes sizes in both reads other tensors", at, to)
+            self._add("sizes", "nodes that compute sizes read other tensors", at, to)
         else:
             self._add("wiring", what, at, to)
 

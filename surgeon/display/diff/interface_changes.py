@@ -39,12 +39,12 @@ def interface_changes(one: ModelProto, other: ModelProto) -> Iterator[ModelChang
             join_first([name for name in names if name not in others], SHOWN) or "none"
             for names, others in (optional, optional[::-1])
         )
-        yield ModelChange("interface", f"inputs with a default, in one model alone: {before} → {after}")
+        yield ModelChange("interface", f"inputs with a default, in only one model: {before} → {after}")
     yield from _opset_changes(*({item.domain: item.version for item in model.opset_import} for model in (one, other)))
     functions = [{_function_label(item) for item in model.functions} for model in (one, other)]
     for name in sorted(functions[0] ^ functions[1]):
         which = "first" if name in functions[0] else "second"
-        yield ModelChange("interface", f"the local function {name} is in the {which} model alone")
+        yield ModelChange("interface", f"the local function {name} is only in the {which} model")
 
 
 def function_changes(one: Scope, other: Scope) -> Iterator[ModelChange]:

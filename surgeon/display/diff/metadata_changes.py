@@ -46,7 +46,7 @@ def unread_tensor_lines(one: Scope, other: Scope) -> Iterator[str]:
     if counts[0] != counts[1]:
         before, after = (join_first(list((mine - theirs).elements()), _LISTED) or "nothing"
                          for mine, theirs in (counts, counts[::-1]))
-        yield f"stored tensors that nothing reads, in one model alone: {before} → {after}"
+        yield f"stored tensors that nothing reads, in only one model: {before} → {after}"
 
 
 def _unread(scope: Scope) -> Iterator[str]:
@@ -64,7 +64,7 @@ def changed_metadata_keys(one: Node, other: Node) -> Iterator[str]:
 
 
 def node_metadata_lines(counts: Counter[str]) -> Sequence[str]:
-    """A line for each key, with the number of nodes where it differs."""
+    """A line for each key, with the number of nodes in which it differs."""
     return [f"{name} of {format_count(count, 'node')}" for name, count in counts.most_common()]
 
 

@@ -11,7 +11,7 @@ ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A change, with all sites where it occurs.
+    """A change, with all its sites.
 
     Examples:
         >>> import surgeon
@@ -22,10 +22,10 @@ class ModelChange:
     """
 
     kind: ChangeKind
-    """What changed.
+    """The changed part of the model.
 
     "interface" (inputs, outputs, functions), "opset", "nodes" (removed and added ones), "attributes", "constants"
-    (small ones, by value), "weights" (large ones), "types" (dtypes and shapes of outputs), "wiring" (nodes with other
+    (small ones, by value), "weights" (large ones).  "types" (dtypes and shapes of outputs), "wiring" (nodes with other
     inputs), "sizes" (nodes that only compute sizes).
     """
     what: str

@@ -116,7 +116,7 @@ class HtmlRenderer:
         return element("ul", (*shown, *rest)) if shown or rest else Markup("")
 
     def _picture(self, block: Figure) -> Markup:
-        """A picture, below it its nodes; where it cannot be drawn, the reason and the nodes."""
+        """A picture with its nodes below it; the reason and the nodes if it cannot be drawn."""
         otherwise = self.blocks(block.otherwise)
         if self.pictures >= MAX_PICTURES[self.is_full_page]:
             return otherwise

@@ -93,5 +93,5 @@ def render_page(title: str, content: Sequence[Markup], record: Mapping[str, Any]
 
 @cache
 def asset(name: str) -> str:
-    """The text of a file beside this module."""
+    """The text of a file of this package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

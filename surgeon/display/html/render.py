@@ -23,19 +23,19 @@ def fragment(result: object) -> str:
 def page(*results: object, title: str = "", command: str = "") -> Page:
     """Put results on one page, to be sent to others.
 
-    It is one file: pictures, a JSON record of the same facts and a script that sorts its tables are inside, and nothing
-    is loaded from elsewhere.
+    It is one file, which loads nothing: pictures, a JSON record of the same facts and a script that sorts its tables
+    are inside.
 
     Args:
-        results: what `rewrite`, `edit`, `run`, `compare`, `check`, `explain`, `bench` and others return, rules.
-        title: of the page; else told from the first result.
-        command: what was run, to be named on it.
+        results: results of `rewrite`, `edit`, `run`, `compare`, `check`, `explain`, `bench` and others, or rules.
+        title: of the page.  Default: the title of the first result.
+        command: the command line, to be shown on it.
 
     Returns:
         The page, whose `save` writes it.
 
     Raises:
-        UsageError: there is nothing to show, or something that no page knows.
+        UsageError: no result, or a result of an unknown type.
 
     Examples:
         >>> import surgeon
@@ -45,7 +45,7 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
         ('The same', True)
     """
     if not results:
-        raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
+        raise UsageError("No result given. Give one or more, for example the report of surgeon.rewrite.")
     return page_of(results, envelope(results, command), title)
 
 

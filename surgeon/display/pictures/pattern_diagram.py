@@ -1,4 +1,4 @@
-"""Converts a pattern to a diagram, to draw it beside a model."""
+"""Converts a pattern to a diagram, to draw it next to a model."""
 
 from typing import Any
 

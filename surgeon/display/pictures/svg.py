@@ -38,11 +38,11 @@ class Picture:
     """A description in a few words."""
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """The output of a notebook cell."""
         return self.svg
 
     def save(self, path: "str | os.PathLike[str]") -> Path:
-        """Write the picture to an .svg file and return its path.  Raises UsageError where that cannot be done."""
+        """Write the picture to an .svg file and return its path.  Raises UsageError if that fails."""
         require_svg(path)
         try:
             write_text(path, self.svg)
@@ -159,7 +159,7 @@ class _Panel:
         return curves + labels
 
     def _entry_positions(self) -> dict[int, float]:
-        """The x position where each edge enters its box: ordered by where edges come from, to avoid crossings."""
+        """The x position at which each edge enters its box: ordered by where edges come from, to avoid crossings."""
         arriving: dict[int, list[tuple[float, int]]] = {}
         for place, edge in enumerate(self.content.edges):
             before = self.layout.paths[edge.source, edge.target][-2]

@@ -17,7 +17,7 @@ PLAIN_WIDTH = 120  # columns if the output is not a terminal
 def make_console(stream: TextIO, *, plain: bool = False) -> "Console":
     """A rich console on a stream: plain and wide if it is not a terminal, so that no name is cut.
 
-    plain: without colours, whatever the environment asks for.
+    plain: without colours, even if the environment asks for them.
     """
     from rich.console import Console
 

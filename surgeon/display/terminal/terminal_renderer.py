@@ -1,4 +1,4 @@
-"""Renders blocks on a terminal: details, then the summary, so that the answer is where the prompt returns."""
+"""Renders blocks on a terminal: details, then the summary, so that the answer is next to the prompt."""
 
 import io
 import re
@@ -236,7 +236,7 @@ class TerminalRenderer:
 
 
 def _line_parts(text: str, width: int, indent: int) -> list[tuple[int, int]]:
-    """Where a line is broken, at spaces; a longer word stays whole.  indent: columns in front of all but the first."""
+    """The parts of a line, broken at spaces; long words stay whole.  indent: columns before all parts but the first."""
     from rich.cells import cell_len
 
     parts, start, end = list[tuple[int, int]](), 0, 0

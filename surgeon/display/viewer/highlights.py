@@ -1,4 +1,4 @@
-"""The nodes that results refer to, for the colours of a view."""
+"""The nodes of results, to be coloured in a view."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -40,8 +40,8 @@ class ViewerServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
-            raise UsageError(f"Port {port} cannot be had ({reason}): name another with --port.") from None
+            reason = error.strerror if isinstance(error, OSError) else "ports end at 65535"
+            raise UsageError(f"Port {port} is not available ({reason}). Choose another one with --port.") from None
 
     @property
     def url(self) -> str:

@@ -17,7 +17,7 @@ HEIGHT = 560  # pixels
 def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "View":
     """Show a model in a notebook: folded by scopes and repeated blocks, to open, search and select from.
 
-    `view.selection` is what is selected: the names of the nodes, and the two cuts that they lie between.
+    `view.selection` has the names of the selected nodes, and the two cuts around them.
     `view.show(report)` colours the nodes that a report, matches, misses or names speak of, and `view.select(names)`
     selects without a click.  From a shell, `surgeon view` shows the same in a browser.
 
@@ -30,7 +30,7 @@ def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "Vie
         A widget, which the last line of a cell shows in JupyterLab, Notebook 7, VS Code, Colab and marimo.
 
     Raises:
-        UsageError: there is no such target, or anywidget is missing (`pip install
+        UsageError: an unknown target, or anywidget is missing (`pip install
             "onnx-surgeon[notebook]"`).
         ModelFileError: the file cannot be read.
         GraphError: the model contradicts itself.

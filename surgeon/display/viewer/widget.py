@@ -74,10 +74,7 @@ class View(anywidget.AnyWidget):
         return f"<View of {self._content.title}>"
 
     def _ipython_display_(self) -> None:
-        """Show the widget and, for viewers without a kernel, a picture, which the page hides after an answer.
-
-        They are two outputs: of one output, nbconvert and others keep only the widget, which needs a kernel.
-        """
+        """Show the widget and, as a second output for viewers without a kernel, a picture, which the page hides."""
         bundle = self._repr_mimebundle_()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         _show(data, metadata)
