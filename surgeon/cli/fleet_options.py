@@ -62,10 +62,7 @@ def run_fleet(
         dashboard = None if quiet else progress.dashboard
         settings |= {"to": settings["to"] or ".", "begins": progress.begins, "dashboard": dashboard}
         found = run_many(recipe, over, progress=progress.show_row, **settings)
-
-    def show_all() -> None:
-        if not quiet or not found.ok:
-            show(found, sys.stdout, verbose=verbose)
-
+    is_silent = quiet and found.ok
     with closing(found):
-        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=show_all)
+        shown = (lambda: None) if is_silent else lambda: show(found, sys.stdout, verbose=verbose)
+        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=shown)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "convert",
     {"source": "IN", "output": "OUT"},
     without=f"layers {OF_SITES}",
-    shared="report_path quiet",
+    shared="report_path verbose quiet",
     to=Spelling(metavar="DTYPE", type=click.Choice(["float16", "bfloat16", "float32", "int32"]), section="Options"),
 )
 def convert(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
 
 IN_OUT = {"source": "IN", "output": "OUT"}
-SHOWN = ("report_path", "quiet", "diff", "verbose")
+SHOWN = ("report_path", "diff", "verbose", "quiet")
 SETTINGS = ("check", "require_proof", "dry_run", "external_data", "force", "options", *SHOWN)
 """What `run_edits` takes besides edits and files."""
 _META = "surgeon.edits"  # in a context's meta: the edits of the command line
@@ -97,8 +97,7 @@ def edit_command(
             run_edits(edits_of(click.get_current_context()), source, output, **settings)
 
         left = f"ctx edits layers {OF_SITES}"
-        shared = "report_path diff verbose quiet"
-        return derived_command(of, positional, without=left, shared=shared, cls=cls, **spelled)(run)
+        return derived_command(of, positional, without=left, shared=" ".join(SHOWN), cls=cls, **spelled)(run)
 
     return decorate
 

@@ -11,9 +11,10 @@ from surgeon.errors import UsageError
     "split",
     {"source": "IN", "output": "OUTDIR"},
     without=f"layers {OF_SITES}",
+    shared="report_path verbose quiet",
     at=Spelling(metavar="A,B,...", type=str, multiple=False, default=OPTIONAL),
 )
-def split(source: str, output: str, at: str | None, report_path: str | None, quiet: bool, **settings: Any) -> None:
+def split(source: str, output: str, at: str | None, **settings: Any) -> None:
     """Split IN into consecutive models, and write them to the folder OUTDIR.
 
     surgeon runs the parts in order and compares the result with IN.
@@ -27,9 +28,5 @@ def split(source: str, output: str, at: str | None, report_path: str | None, qui
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Give --at A,B,... or --parts N, but not both.")
 
-    run_and_report(
-        lambda _: run(source, output, at=cuts, **settings),
-        (source, output),
-        report_path=report_path,
-        quiet=quiet,
-    )
+    shown = {name: settings.pop(name) for name in ("report_path", "quiet", "verbose")}
+    run_and_report(lambda _: run(source, output, at=cuts, **settings), (source, output), **shown)
