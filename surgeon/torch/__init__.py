@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
         if error.name not in _NEEDS:
             raise
         raise UsageError(
-            f"surgeon.torch needs {error.name}, which is not installed; install it: {install_command('torch')}."
+            f"surgeon.torch needs {error.name}, which is not installed. Install it: {install_command('torch')}"
         ) from error
 
 

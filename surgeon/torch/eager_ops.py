@@ -27,20 +27,19 @@ def implement(
     random: bool | None = None,
     like: str | None = None,
 ) -> Function:
-    """Let torch compute the nodes of a placeholder, wherever no runtime does: in proofs of sites, and in `compare`.
+    """Let torch compute the nodes of a placeholder if no runtime can, in proofs of sites and in `compare`.
 
-    A node's inputs are the operator's tensors in the order of its schema, its attributes all else by name, as
-    `surgeon.torch.export` and the rule `named_arguments` write them; what that rule reads is known too.  Where
-    overloads differ, that is taken which has the node's attributes and as many tensors.  torch runs in this process, so
-    that also what a notebook has defined is found.
+    The inputs of a node are the operator's tensors in the order of its schema, and its attributes are all other
+    arguments by name, as `surgeon.torch.export` and the rule `named_arguments` write them.  Nodes that this rule reads
+    are known too.  If there are several overloads, the first one with the attributes and enough tensors runs.  torch
+    runs in this process, so operators that a notebook defines are found.
 
     Args:
         op: "ns::name", with or without overload, an OpOverload or OpOverloadPacket, a torch.library custom op, or an
             autograd.Function.
-        name: `domain::Name` of the nodes, by default that of the operator; give the name that the placeholder was
-            exported by.
-        indices: positions of the nodes' inputs that hold indices, as `surgeon.implements` declares them.
-        counts: positions of the inputs that hold counts, steps or sizes.
+        name: `domain::Name` of the nodes in the export; by default that of the operator.
+        indices: positions of the nodes' inputs that contain indices, as for `surgeon.implements`.
+        counts: positions of the inputs that contain counts, steps or sizes.
         random: whether it draws random numbers.
         like: an operator that has the same inputs and attributes with the same meaning.
 
@@ -48,8 +47,8 @@ def implement(
         The function: numpy arrays and attributes in, numpy arrays out.
 
     Raises:
-        UsageError: an operator that torch does not have, or a module class: its weights are a module's; wrong
-            positions, or an unknown operator in `like`.
+        UsageError: torch does not have the operator, it is a module class (nodes do not know its weights), a position
+            is wrong, or the operator in `like` is unknown.
 
     Examples:
         >>> import numpy as np, surgeon.torch
@@ -63,8 +62,8 @@ def implement(
         return register_trusted(found.name, _of_function(op, found.op), traits).function
     if found.cls is not None:
         raise UsageError(
-            f"{op.__name__} is a module class, whose weights no node knows; decorate a function with "
-            f"@surgeon.implements({found.name!r}) that takes them as its last inputs."
+            f"{op.__name__} is a module class, and a node does not know its weights. Write a function that takes them "
+            f"as its last inputs, and decorate it with @surgeon.implements({found.name!r})."
         )
     overloads = [(one, parse(str(one._schema))) for one in found.ops]
 
@@ -80,7 +79,7 @@ def implement(
                 positional.append(value)
         with torch.no_grad():
             results = target(*positional, **keywords)
-        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"What {found.name} returns"))
+        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"The result of {found.name}"))
         return arrays[0] if len(arrays) == 1 else arrays
 
     run.__name__ = run.__qualname__ = found.op
@@ -104,7 +103,7 @@ def _of_function(cls: Any, name: str) -> Function:
             values.append(attributes[item.name] if item.name in attributes else _tensor(next(given, last)))
         with torch.no_grad():
             results = cls.apply(*values)
-        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"What {name} returns"))
+        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"The result of {name}"))
         return arrays[0] if len(arrays) == 1 else arrays
 
     run.__name__ = run.__qualname__ = name
@@ -117,7 +116,7 @@ _by_operator: dict[str, Function] = {}
 def _fallback(*inputs: Any, operator: str = "", overload_name: str = "", **attributes: Any) -> Any:
     """The implementation of nodes of ONNX_ATEN_FALLBACK: the operator is an attribute, without its namespace."""
     if operator not in _by_operator:
-        raise UsageError(f"no surgeon.torch.implement has named {operator}")
+        raise UsageError(f"{operator} has no implementation; register one with surgeon.torch.implement")
     return _by_operator[operator](*inputs, **attributes)
 
 
@@ -169,7 +168,7 @@ def _overload(
             return target, schema
     listed, given = "; ".join(schema.full for _, schema in overloads), ", ".join(attributes) or "none"
     what = f"{len(inputs)} tensors and the attributes {given}"
-    raise UsageError(f"No overload of {name} takes {what} (there is {listed}): check the node")
+    raise UsageError(f"No overload of {name} takes {what} (overloads: {listed})")
 
 
 def _values(schema: TorchSchema, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Iterator[Any]:

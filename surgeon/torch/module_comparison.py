@@ -61,7 +61,7 @@ class OutputGap:
     atol: float
     """The allowed absolute difference."""
     why: str
-    """The end of a sentence on the fault; empty if the output is close enough."""
+    """The difference, as the rest of a sentence after "Output 'name'"; empty if the output is close enough."""
 
     @property
     def ok(self) -> bool:
@@ -120,27 +120,27 @@ def compare(
 ) -> TorchComparison:
     """Run a module under torch and a model under ONNX Runtime on the same arguments, and compare every output.
 
-    Outputs are compared in order, lists, tuples and dicts being taken apart: their number, dtypes, shapes and values.
+    Outputs are compared in order: their number, dtypes, shapes and values.  Lists, tuples and dicts are flattened.
 
     Args:
-        module: as it is, in the mode that it is in; no gradients.
-        model: a path, a ModelProto, or what `surgeon.torch.export` returned.
-        args: what the module is called with; its tensors are the model's inputs, by name where `forward` names them
-            alike, else in order.
-        kwargs: the same, by name.
-        rtol: relative tolerance: |model - torch| may be atol + rtol * |torch|; that of torch.testing.assert_close,
-            which depends on the dtype, by default.  NaN is close to NaN.
+        module: the module, which runs in its current mode, without gradients.
+        model: a path, a ModelProto, or the result of `surgeon.torch.export`.
+        args: arguments of the module.  Its tensors are the inputs of the model: by name if `forward` has the same
+            names, otherwise in order.
+        kwargs: further arguments, by name.
+        rtol: relative tolerance: |model - torch| may be atol + rtol * |torch|.  By default that of
+            torch.testing.assert_close, which depends on the dtype.  NaN is close to NaN.
         atol: absolute tolerance, as for rtol.
-        custom_ops: libraries for ONNX Runtime, and Python files of implementations; what has an implementation (see
-            `surgeon.implements`, `surgeon.torch.implement`) runs by that where ONNX Runtime has no kernel.
+        custom_ops: libraries for ONNX Runtime, and Python files with implementations.  If ONNX Runtime has no kernel
+            for an op, its implementation runs (see `surgeon.implements`, `surgeon.torch.implement`).
 
     Returns:
-        The comparison: for each output how far it is off, and where.
+        The comparison, with the largest difference of each output and its index.
 
     Raises:
-        CheckFailed: outputs differ (its `report` is the comparison), in one sentence that names the worst; or nothing
-            runs the model.
-        UsageError: arguments that do not fit the model.
+        CheckFailed: outputs differ (`report` is the comparison, and the message names the worst output), or no runtime
+            can run the model.
+        UsageError: the arguments do not fit the model.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -157,15 +157,15 @@ def compare(
     kept = restore_buffers(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
     with kept, torch.no_grad():
         expected = tensor_leaves(
-            module(*clone_tensors(tuple(args)), **clone_tensors(dict(kwargs or {}))), "What the module returns"
+            module(*clone_tensors(tuple(args)), **clone_tensors(dict(kwargs or {}))), "The result of the module"
         )
     engine, found = _run(source, feeds, libraries)
     names = [one.name for one in skeleton.graph.output]
     actual = {name: array for name, array in found.items() if not name.startswith(("len(", "keys("))}
     if len(actual) != len(expected):
         raise CheckFailed(
-            f"torch returns {_count(len(expected), 'output')} and the model {len(actual)} ({', '.join(names)}): export "
-            "the module as it is, and let rules keep the outputs."
+            f"torch returns {_count(len(expected), 'output')}, but the model returns {len(actual)} "
+            f"({', '.join(names)}). Export the module unchanged, and keep its outputs."
         )
     gaps = [
         _gap(name, to_numpy(one), actual[name], rtol=rtol, atol=atol)
@@ -185,7 +185,7 @@ def _opened(model: Any) -> tuple[Path | ModelProto, ModelProto]:
         return held, held
     path = Path(os.fspath(model))
     if not path.is_file():
-        raise ModelFileError(f"There is no file '{path}': check the path.")
+        raise ModelFileError(f"File not found: {path}")
     return path, onnx.load(str(path), load_external_data=False)
 
 
@@ -204,9 +204,9 @@ def _run(
                 return oracle.name, oracle.run(feeds)
     except SessionError as refused:
         fix = (
-            "give custom_ops, or an implementation of the operator" if refused.is_unsupported else "correct the model"
+            "Give custom_ops, or an implementation of the operator" if refused.is_unsupported else "Correct the model"
         )
-        raise CheckFailed(f"The model does not run ({refused.message.rstrip('.')}): {fix}.") from refused
+        raise CheckFailed(f"The model does not run ({refused.message.rstrip('.')}). {fix}.") from refused
 
 
 def _whole(model: Path | ModelProto) -> ModelProto:
@@ -226,8 +226,8 @@ def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: M
     given = [leaf for leaf in _pytree.tree_leaves([list(args), dict(kwargs)]) if isinstance(leaf, torch.Tensor)]
     if len(given) != len(wanted):
         raise UsageError(
-            f"The arguments hold {_count(len(given), 'tensor')} and the model has {_count(len(wanted), 'input')} "
-            f"({', '.join(wanted) or 'none'}): give those that it was exported with."
+            f"The arguments contain {_count(len(given), 'tensor')}, but the model has {_count(len(wanted), 'input')} "
+            f"({', '.join(wanted) or 'none'}). Give the arguments with which it was exported."
         )
     return {name: to_numpy(tensor) for name, tensor in zip(wanted, given, strict=True)}
 
@@ -249,10 +249,10 @@ def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, 
     gap_of = partial(OutputGap, name, dtype, torchs.shape, rtol=rtol, atol=atol)
     different = ""
     if dtype_name(models) != dtype:
-        different = f"is {dtype_name(models)} where torch's is {dtype}"
+        different = f"is {dtype_name(models)}, but {dtype} in torch"
     elif models.shape != torchs.shape:
-        none = "" if torchs.shape else ", no axis"
-        different = f"has shape {list(models.shape)} where torch's has {list(torchs.shape)}{none}"
+        none = "" if torchs.shape else " (a scalar)"
+        different = f"has shape {list(models.shape)}, but {list(torchs.shape)}{none} in torch"
     if different:
         return gap_of(max_abs=math.inf, max_rel=math.inf, at=(), why=different)
     a, b = _wide(torchs), _wide(models)
@@ -271,8 +271,8 @@ def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, 
     why = ""
     if wrong:
         place = f" at {list(at)}" if at else ""
-        difference = f"differs from torch's in {wrong} of {close.size} elements, by {biggest:.3g} at most{place}"
-        why = f"{difference}, where {rtol:g} relative and {atol:g} absolute are allowed"
+        difference = f"differs from torch in {wrong} of {close.size} elements, by at most {biggest:.3g}{place}"
+        why = f"{difference}; allowed are {rtol:g} relative and {atol:g} absolute"
     return gap_of(max_abs=biggest, max_rel=float(by_element.max(initial=0.0)), at=at, why=why)
 
 

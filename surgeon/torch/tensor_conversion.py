@@ -54,7 +54,7 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
 def torch_dtype(number: int) -> torch.dtype:
     """The dtype of a number of onnx.TensorProto.  Raises UsageError if torch does not have it."""
     if number not in TORCH_TYPES:
-        raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto; write another dtype.")
+        raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto. Use another dtype.")
     return TORCH_TYPES[number]
 
 
@@ -71,7 +71,7 @@ def tensor_leaves(value: Any, what: str) -> list[Any]:
             found.append(torch.as_tensor(leaf))
         elif leaf is not None:
             raise UsageError(
-                f"{what} holds a {type(leaf).__name__}, which no model can give; let it hold tensors alone."
+                f"{what} contains a {type(leaf).__name__}, which a model cannot return. Return only tensors."
             )
     return found
 

@@ -72,25 +72,25 @@ def test_an_input_that_the_exporter_dropped():
         (
             "s = Add(x, y) t = Tan(x) g = Greater(x, y)",
             None,
-            r"Output 't' differs from torch's in 3 of 3 elements, by ",
+            r"Output 't' differs from torch in 3 of 3 elements, by at most ",
         ),
-        ("s = Add(x, y) t = Tanh(x) g = Less(x, y)", None, r"Output 'g' differs from torch's in 3 of 3 elements"),
+        ("s = Add(x, y) t = Tanh(x) g = Less(x, y)", None, r"Output 'g' differs from torch in 3 of 3 elements"),
         (
             "s = Add(x, y) t = Tanh(x)",
             "float[a,3] s, float[a,3] t",
-            r"torch returns 3 outputs and the model 2 \(s, t\)",
+            r"torch returns 3 outputs, but the model returns 2 \(s, t\)",
         ),
         (
             "s = Add(x, y) t = Tanh(x) h = Greater(x, y) g = Cast<to = 7>(h)",
             "float[a,3] s, float[a,3] t, int64[a,3] g",
-            "Output 'g' is int64 where torch's is bool",
+            "Output 'g' is int64, but bool in torch",
         ),
         (
             "s = Add(x, y) t = Flatten<axis = 0>(u) u = Tanh(x) g = Greater(x, y)".replace(
                 "t = Flatten<axis = 0>(u) u = Tanh(x)", "u = Tanh(x) t = Transpose(u)"
             ),
             "float[a,3] s, float[b,c] t, bool[a,3] g",
-            r"Output 't' has shape \[3, 1\] where torch's has \[1, 3\]",
+            r"Output 't' has shape \[3, 1\], but \[1, 3\] in torch",
         ),
     ],
 )
@@ -117,8 +117,8 @@ class Doubled(torch.autograd.Function):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (torch.tensor(1.0), r"has shape \[1\] where torch's has \[\], no axis"),
-        (torch.tensor([1], dtype=torch.int32), "is int64 where torch's is int32"),
+        (torch.tensor(1.0), r"has shape \[1\], but \[\] .a scalar. in torch"),
+        (torch.tensor([1], dtype=torch.int32), "is int64, but int32 in torch"),
     ],
 )
 def test_the_trap_of_a_symbolic_with_a_constant_of_its_own(value, words):
@@ -167,7 +167,7 @@ def test_nan_and_infinity_agree_where_they_stand():
     log = model("s = Log(x)", "float[a,3] x", "float[a,3] s")
     special = torch.tensor([[-1.0, 0.0, 1.0]])
     assert surgeon.torch.compare(Log(), log, (special,))
-    with pytest.raises(CheckFailed, match="in 1 of 3 elements, by inf at most"):
+    with pytest.raises(CheckFailed, match="in 1 of 3 elements, by at most inf"):
         surgeon.torch.compare(Log(), model("t = Abs(x) s = Log(t)", "float[a,3] x", "float[a,3] s"), (special,))
 
 
@@ -179,7 +179,7 @@ def test_large_integers_are_compared_exactly():
             return x + 1
 
     identity = model("s = Identity(x)", "int64[1] x", "int64[1] s")
-    with pytest.raises(CheckFailed, match="differs from torch's in 1 of 1 elements"):
+    with pytest.raises(CheckFailed, match="differs from torch in 1 of 1 elements"):
         surgeon.torch.compare(Plus(), identity, (torch.tensor([2**53]),))
 
 
@@ -243,7 +243,7 @@ def test_a_model_on_disk(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(model(GOOD), path)
     assert surgeon.torch.compare(Net(), path, (X, Y))
-    with pytest.raises(ModelFileError, match="check the path"):
+    with pytest.raises(ModelFileError, match="File not found"):
         surgeon.torch.compare(Net(), tmp_path / "none.onnx", (X, Y))
 
 
@@ -264,5 +264,5 @@ def test_bad_arguments(args, options, words):
 def test_a_model_that_does_not_run():
     """What ONNX Runtime says is in the sentence."""
     broken = model("s = Add(x, n) t = Tanh(x) g = Greater(x, y)")
-    with pytest.raises(CheckFailed, match="does not run .*correct the model"):
+    with pytest.raises(CheckFailed, match="does not run .*Correct the model"):
         surgeon.torch.compare(Net(), broken, (X, Y))

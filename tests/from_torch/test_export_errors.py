@@ -29,13 +29,13 @@ def refused(kind, function, names="x", args=(X,), exporter="dynamo", **options):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("aten::gelux", "torch has no operator aten::gelux; did you mean aten::gelu"),
-        ("nobody::op", "torch has no operator nobody::op; define it with torch.library.custom_op or load the library"),
-        ("addandround", "'addandround', which has no '::' between two names; write it as 'mylibrary::op'"),
-        ("aten::add.Tensors", "aten::add has no overload 'Tensors'; it has Tensor, Scalar"),
-        (torch.asinh, "asinh is no operator that an exporter meets; name it as 'aten::asinh'"),
-        (Block(3), "A placeholder is a module class, not a module; name Block itself"),
-        (3, "3 is no operator that an exporter meets"),
+        ("aten::gelux", "torch has no operator aten::gelux. Did you mean aten::gelu"),
+        ("nobody::op", "torch has no operator nobody::op. Define it with torch.library.custom_op, or load the library"),
+        ("addandround", "'addandround', but it must have two names with '::' between, as in 'mylibrary::op'"),
+        ("aten::add.Tensors", "aten::add has no overload 'Tensors'. It has Tensor, Scalar"),
+        (torch.asinh, "asinh is not an operator that an exporter sees. Give 'aten::asinh'"),
+        (Block(3), "A placeholder is a module class, not a module. Give Block itself"),
+        (3, "3 is not an operator that an exporter sees"),
     ],
     ids=lambda item: str(item)[:30],
 )
@@ -53,24 +53,24 @@ def test_what_is_no_operator(named, words):
             {"placeholders": "aten::gelu"},
             "Give placeholders as a list or a mapping, such as placeholders=['aten::gelu']",
         ),
-        ({"placeholders": ["aten::add", "aten::add.Tensor"]}, "placeholders for the same operator; name it once"),
-        ({"exporter": "script"}, "There is no exporter 'script'; choose one of dynamo, torchscript"),
-        ({"version": 0}, "a number from 1 on, not 0"),
+        ({"placeholders": ["aten::add", "aten::add.Tensor"]}, "placeholders for the same operator. Give it once"),
+        ({"exporter": "script"}, "Unknown exporter 'script'. Choose dynamo or torchscript"),
+        ({"version": 0}, "an integer of at least 1, not 0"),
         (
             {"opset": 7},
-            f"The dynamo exporter writes opsets 17 to {NEWEST_OF_DYNAMO}, not 7; "
-            "ask for one of these or exporter='torchscript'",
+            f"The dynamo exporter writes opsets 17 to {NEWEST_OF_DYNAMO}, not 7. "
+            "Choose one of these or exporter='torchscript'",
         ),
         ({"opset": 13}, "not 13"),
-        ({"opset": 99}, "not 99; ask for one of these."),
+        ({"opset": 99}, "not 99. Choose one of these."),
         ({"opset": 24, "exporter": "torchscript"}, "The torchscript exporter writes opsets 7 to 23, not 24"),
-        ({"opset": 6, "exporter": "torchscript"}, "not 6; ask for one of these."),
-        ({"dynamic_shapes": {"y": {0: "n"}}}, "dynamic_shapes names 'y', which is no input; the inputs are x"),
-        ({"dynamic_shapes": {"x": {2: "n"}}}, "names axis 2 of 'x', which has 2 axes"),
-        ({"dynamic_shapes": {"x": 0}}, "dynamic_shapes is 0 for 'x'; give its free sizes by axis"),
-        ({"dynamic_shapes": ({0: "n"}, {0: "n"})}, "in a sequence one for each of the 1 arguments"),
+        ({"opset": 6, "exporter": "torchscript"}, "not 6. Choose one of these."),
+        ({"dynamic_shapes": {"y": {0: "n"}}}, "dynamic_shapes has 'y', which is not an input. The inputs are x"),
+        ({"dynamic_shapes": {"x": {2: "n"}}}, "has axis 2 for 'x', which has 2 axes"),
+        ({"dynamic_shapes": {"x": 0}}, "dynamic_shapes is 0 for 'x'. Give sizes by axis"),
+        ({"dynamic_shapes": ({0: "n"}, {0: "n"})}, "a sequence with one entry for each of the 1 arguments"),
         ({"input_names": ["a", "b"]}, "There are 2 input names for 1 tensors"),
-        ({"path": "/nowhere/at/all/out.onnx"}, "There is no directory /nowhere/at/all"),
+        ({"path": "/nowhere/at/all/out.onnx"}, "Directory not found: /nowhere/at/all"),
     ],
     ids=str,
 )
@@ -87,9 +87,9 @@ def test_arguments_that_do_not_fit(options, words):
 
 def test_what_is_no_module_or_takes_other_arguments():
     """A function is to be wrapped; arguments are those of forward."""
-    with pytest.raises(UsageError, match=r"An nn\.Module is exported, and this is builtin"):
+    with pytest.raises(UsageError, match=r"Only an nn\.Module can be exported, not builtin"):
         surgeon.torch.export(torch.relu, (X,))
-    assert "does not take these arguments (too many positional arguments)" in refused(
+    assert "does not accept these arguments (too many positional arguments)" in refused(
         UsageError, torch.relu, args=(X, X)
     )
 
@@ -97,10 +97,10 @@ def test_what_is_no_module_or_takes_other_arguments():
 def test_what_no_node_can_stand_for():
     """A list of results, and a change in place, which would be lost."""
     said = refused(UsageError, torch.relu, placeholders=["aten::split"])
-    assert said.startswith("aten::split returns a list or a number, and a node returns tensors")
+    assert said.startswith("aten::split returns a list or a number, but a node returns tensors")
     said = refused(UsageError, torch.relu, placeholders=["aten::add_"])
     assert said == (
-        "aten::add_ changes its arguments in place, and a node cannot; name the operator that returns the result "
+        "aten::add_ changes its arguments in place, which a node cannot do. Use the operator that returns the result "
         "instead."
     )
 
@@ -110,7 +110,7 @@ def test_an_operator_without_a_fake_kernel(exporter):
     """Shapes after it would be unknown."""
     said = refused(UsageError, blind, exporter=exporter, placeholders=["exports::blind"])
     assert said == (
-        "exports::blind has no fake kernel, so the shapes after it would be unknown; register one with "
+        "exports::blind has no fake kernel, so the shapes after it would be unknown. Register one with "
         "torch.library.register_fake('exports::blind')."
     )
 
@@ -119,9 +119,9 @@ def test_an_operator_without_a_fake_kernel(exporter):
 def test_a_placeholder_that_the_module_does_not_call(exporter):
     """A registration without effect is an error, and the message says what is called."""
     said = refused(ExportError, torch.relu, exporter=exporter, placeholders=["aten::gelu"])
-    assert said == "Module does not call aten::gelu, so there is no placeholder for it; it calls aten::relu."
+    assert said == "Module does not call aten::gelu, so it cannot be a placeholder. It calls aten::relu."
     said = refused(ExportError, torch.relu, exporter=exporter, placeholders=[MyAdd])
-    assert said == "Module does not call MyAdd, so there is no placeholder for it; leave it out."
+    assert said == "Module does not call MyAdd, so it cannot be a placeholder. Leave it out."
 
 
 @both
@@ -133,8 +133,8 @@ def test_a_placeholder_that_comes_only_from_a_decomposition(exporter):
 
     said = refused(ExportError, norm, exporter=exporter, placeholders=["aten::native_layer_norm"])
     assert said == (
-        "aten::native_layer_norm is only what aten::layer_norm is decomposed into after the exporter has looked for "
-        "placeholders; name aten::layer_norm instead."
+        "aten::native_layer_norm is only a part of aten::layer_norm, which is decomposed after the exporter has looked "
+        "for placeholders. Use aten::layer_norm instead."
     )
 
 
@@ -149,8 +149,8 @@ def test_a_placeholder_that_an_exporter_takes_apart_too_early(exporter, named, p
         return torch.nn.functional.dropout(torch.conv2d(x, torch.ones(1, 1, 2, 2)), 0.5, True)
 
     said = refused(ExportError, both, args=(torch.ones(1, 1, 4, 4),), exporter=exporter, placeholders=[named])
-    assert said.startswith(f"Module calls {named}, but the {exporter} exporter takes it apart into {pieces}")
-    assert said.endswith("before it looks for placeholders; name what it becomes, or a module class that calls it.")
+    assert said.startswith(f"Module calls {named}, but the {exporter} exporter decomposes it into {pieces}")
+    assert said.endswith("before it looks for placeholders. Use one of these, or a module class that calls it.")
 
 
 @both
@@ -163,8 +163,8 @@ def test_a_placeholder_of_which_nothing_is_used(exporter):
 
     said = refused(ExportError, idle, exporter=exporter, placeholders=[addandround])
     assert said == (
-        "Module calls exports::addandround, but nothing uses what it returns, so the exporter leaves it out; let "
-        "forward return it."
+        "Module calls exports::addandround, but nothing uses the result, so the exporter leaves it out. Return the "
+        "result from forward."
     )
 
 
@@ -174,7 +174,7 @@ def test_an_operator_that_nobody_translates(exporter):
     with pytest.raises(ExportError) as raised:
         export(lambda x: addandround(x, x), "x", (X,), exporter)
     assert str(raised.value).startswith(
-        f"The {exporter} exporter cannot translate exports::addandround, which Module comes to"
+        f"The {exporter} exporter cannot translate exports::addandround, which Module uses"
     )
     assert "placeholders=['exports::addandround']" in str(raised.value)
     assert raised.value.__cause__ is not None
@@ -227,5 +227,5 @@ def test_without_torch_the_message_says_what_to_install():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == (
-        'surgeon.torch needs torch, which is not installed; install it: pip install "onnx-surgeon[torch]".'
+        'surgeon.torch needs torch, which is not installed. Install it: pip install "onnx-surgeon[torch]"'
     )

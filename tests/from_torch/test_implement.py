@@ -196,7 +196,7 @@ def test_a_node_that_fits_no_overload(custom):
     surgeon.torch.implement(custom)
     function = available()[tuple(custom.split("::"))].function
     with pytest.raises(
-        UsageError, match=r"takes 1 tensors and the attributes beta \(there is surgeon_implement::scaled\)"
+        UsageError, match=r"takes 1 tensors and the attributes beta \(overloads: surgeon_implement::scaled\)"
     ):
         function(X, beta=1.0)
     with pytest.raises(UsageError, match="no dtype for 8"):
@@ -206,8 +206,8 @@ def test_a_node_that_fits_no_overload(custom):
 @pytest.mark.parametrize(
     ("op", "name", "words"),
     [
-        ("aten::gleu", None, "did you mean"),
-        ("aten::gelu", "gelu", "no '::'"),
+        ("aten::gleu", None, "Did you mean"),
+        ("aten::gelu", "gelu", "with '::' between"),
         ("aten::gelu", "ai.onnx::Gelu", "ONNX's own domain"),
         (torch.nn.GELU, None, r"is a module class.*@surgeon\.implements\('torch::GELU'\)"),
     ],

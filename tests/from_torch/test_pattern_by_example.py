@@ -168,7 +168,7 @@ def test_sizes_that_a_module_forces_stay():
     """An instance keeps its sizes, a class with arguments varies them along; the text says which."""
     runs = {"exporters": ["torchscript"], "opsets": [17]}
     instance = surgeon.torch.learn(nn.LayerNorm(8), torch.randn(2, 8), **runs)
-    assert "Not varied, so what depends on it stays literal: axis 1 of input 0 (8)." in instance.text()
+    assert "Not varied, so dependent values stay literal: axis 1 of input 0 (8)." in instance.text()
     known = surgeon.torch.learn(nn.LayerNorm, torch.randn(8, 8), arguments={"normalized_shape": 8}, **runs)
     assert "Not varied" not in known.text()
 
@@ -196,7 +196,7 @@ def test_sizes_worked_out_from_a_shape():
     )
     fixed, *free_ones = [form.labels for form in found.forms]
     assert fixed == [f"{exporter} 18" for exporter in exporters]
-    assert free_ones == [[f"{exporter} with free sizes 18"] for exporter in exporters]
+    assert free_ones == [[f"{exporter} with dynamic sizes 18"] for exporter in exporters]
     free = {"inputs": [{2: "width"}]}
     made = surgeon.torch.export(
         Wrapped(rotate_half), (torch.randn(3, 4, 6),), exporter="torchscript", opset=18, dynamic_shapes=free
@@ -275,11 +275,11 @@ def test_many_labels_take_several_lines():
 
 BAD = {
     "an unknown module": (["learn", "torch.nnn:GELU"], "torch.nnn cannot be imported"),
-    "an unknown name": (["learn", "torch.nn:Glu2"], "There is no 'Glu2' in torch.nn"),
-    "no module at all": (["learn", "GELU"], "names no module"),
+    "an unknown name": (["learn", "torch.nn:Glu2"], "torch.nn has no 'Glu2'"),
+    "no module at all": (["learn", "GELU"], "has no module"),
     "shapes it does not take": (
         ["learn", "torch.nn:LayerNorm", "--arg", "normalized_shape=8", "--shape", "2,3"],
-        "LayerNorm does not take inputs of shape 2x3",
+        "LayerNorm does not accept inputs of shape 2x3",
     ),
     "a missing argument": (["learn", "torch.nn:LayerNorm"], "missing 1 required positional argument"),
     "no shape": (["learn", "torch.nn:GELU", "--shape", "2,a"], "Invalid shape '2,a'"),
@@ -326,11 +326,11 @@ def test_what_no_pattern_can_say_is_reported():
     constant = "(float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Identity(x) }"
     with pytest.raises(UsageError, match="no node to learn from"):
         learn_models([[Example(parse(constant), "one"), Example(parse(constant), "two")]], "nothing")
-    with pytest.raises(UsageError, match="Example inputs are tensors, and none was given"):
+    with pytest.raises(UsageError, match="Example inputs must be tensors, but none was given"):
         surgeon.torch.pattern(nn.GELU())
-    with pytest.raises(UsageError, match=r"give --arg normalized_shape=..., in Python arguments={"):
+    with pytest.raises(UsageError, match=r"Give --arg normalized_shape=..., in Python arguments={"):
         surgeon.torch.learn("torch.nn:LayerNorm", torch.ones(2))
-    with pytest.raises(UsageError, match="There is no exporter 'fx'"):
+    with pytest.raises(UsageError, match="Unknown exporter 'fx'"):
         surgeon.torch.pattern(nn.GELU(), torch.randn(2), exporters=["fx"])
 
 

@@ -151,8 +151,8 @@ def test_below_its_opset_a_registration_says_why_it_does_not_serve(exporter, reg
     with pytest.raises(ExportError) as raised:
         export(torch.asinh, "x", (X,), exporter, opset=18)
     assert str(raised.value) == (
-        "aten::asinh is registered for opset 19 and above, and the export writes 18; register it for 18 as well, or "
-        "export at 19."
+        "aten::asinh is registered for opset 19 and above, but the export writes 18. Register it for opset 18 too, or "
+        "export at opset 19."
     )
     assert [node.op_type for node in nodes(export(torch.relu, "x", (X,), exporter, opset=18))] == ["Relu"]
 
@@ -188,7 +188,7 @@ def test_an_argument_is_not_dropped_in_silence(exporter, registered):
     def tanh(x):
         return torch.nn.functional.gelu(x, approximate="tanh")
 
-    with pytest.raises(surgeon.SurgeonError, match="does not take 'approximate', which is 'tanh' here") as raised:
+    with pytest.raises(surgeon.SurgeonError, match="has no parameter 'approximate', which is 'tanh' here") as raised:
         export(tanh, "x", (X,), exporter, opset=20)
     assert "\n" not in str(raised.value)
 
@@ -197,7 +197,7 @@ def test_an_argument_is_not_dropped_in_silence(exporter, registered):
 def test_a_symbolic_that_returns_another_number_of_tensors(exporter, registered):
     """The exporters do not compare the counts."""
     registered("aten::asinh", lambda g, self: (g.asinh(self), self))
-    with pytest.raises(surgeon.SurgeonError, match="returns 2 tensors, and the operator 1"):
+    with pytest.raises(surgeon.SurgeonError, match="returns 2 tensors, but the operator returns 1"):
         export(torch.asinh, "x", (X,), exporter)
 
 
@@ -221,28 +221,28 @@ def test_a_symbolic_that_declines(exporter, registered):
         return g.asinh(self)
 
     registered("aten::asinh", only_matrices)
-    with pytest.raises(ExportError, match="does not suit 1 of its nodes: only for three axes"):
+    with pytest.raises(ExportError, match="does not fit 1 of its nodes: only for three axes"):
         export(torch.asinh, "x", (X,), exporter)
 
 
 @pytest.mark.parametrize(
     ("op", "symbolic", "options", "words"),
     [
-        ("aten::asinh", lambda g, x, y: x, {}, "takes 'y', which is no argument of it; its arguments are self"),
-        ("aten::asinh", lambda g, *, out: out, {}, "takes 'out', which is no argument of it"),
-        ("aten::add.Tensor", lambda g, x, self: x, {}, "takes 'self' as 'x' and 'self'; call one of them otherwise"),
-        ("aten::asinh", lambda g, *inputs: None, {}, r"takes '\*inputs', which is no argument of it"),
-        ("aten::asinh", lambda: None, {}, "takes no parameters; the first is the graph"),
-        ("aten::asinh", 3, {}, "is 3, which cannot be called; give a function"),
-        ("aten::asinh", lambda g, self: self, {"opset": 0}, "from an opset on, a number from 1, not 0"),
-        ("asinh", lambda g, self: self, {}, "'asinh', which has no '::'"),
+        ("aten::asinh", lambda g, x, y: x, {}, "a parameter 'y', which is not an argument of"),
+        ("aten::asinh", lambda g, *, out: out, {}, "a parameter 'out', which is not an argument of"),
+        ("aten::add.Tensor", lambda g, x, self: x, {}, "takes 'self' as both 'x' and 'self'. Rename one of them"),
+        ("aten::asinh", lambda g, *inputs: None, {}, r"a parameter '\*inputs', which is not an argument of"),
+        ("aten::asinh", lambda: None, {}, "has no parameters. The first one is the graph"),
+        ("aten::asinh", 3, {}, "3 cannot be registered for aten::asinh, because it is not callable"),
+        ("aten::asinh", lambda g, self: self, {"opset": 0}, "an integer of at least 1, not 0"),
+        ("asinh", lambda g, self: self, {}, "'asinh', but it must have two names"),
         ("aten::nothing_like_it", lambda g, self: self, {}, "torch has no operator aten::nothing_like_it"),
         ("exports::blind", lambda g, x: x, {}, "exports::blind has no fake kernel"),
         (
             MyAdd,
             lambda g, a, b, times, factor: a,
             {},
-            "takes 'factor', which is no argument of it; its arguments are a, b, times",
+            "a parameter 'factor', which is not an argument of the operator. Its arguments are a, b, times",
         ),
     ],
     ids=lambda item: str(item)[:20],
@@ -257,7 +257,7 @@ def test_what_cannot_be_registered(op, symbolic, options, words):
 
 def test_what_is_not_registered_cannot_be_taken_back():
     """At all, and for one opset."""
-    with pytest.raises(UsageError, match="Nothing is registered for aten::asinh, so there is nothing to take back"):
+    with pytest.raises(UsageError, match="Nothing is registered for aten::asinh"):
         surgeon.torch.unregister("aten::asinh")
     surgeon.torch.register("aten::asinh", lambda g, self: g.asinh(self), opset=9)
     with pytest.raises(UsageError, match="Nothing is registered for aten::asinh for opset 10"):

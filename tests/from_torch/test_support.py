@@ -47,16 +47,16 @@ def test_an_operator_with_a_mapping(op, exporter, since):
     found = surgeon.torch.is_supported(op, exporter=exporter)
     assert found
     assert (found.since, found.exporter, found.becomes) == (since, exporter, ())
-    assert found.reason == f"The {exporter} exporter maps {found.op} itself."
+    assert found.reason == f"The {exporter} exporter has a mapping for {found.op}."
 
 
 @pytest.mark.parametrize(
     ("op", "exporter", "words"),
     [
-        ("aten::i0", DYNAMO, "no mapping for prims::bessel_i0, into which torch takes aten::i0 apart"),
+        ("aten::i0", DYNAMO, "no mapping for prims::bessel_i0, into which torch decomposes aten::i0"),
         ("aten::i0", TORCHSCRIPT, "no mapping for aten::i0, and no ONNX op has its name"),
-        ("aten::kthvalue", DYNAMO, "export with placeholders=['aten::kthvalue']"),
-        ("aten::asinh", TORCHSCRIPT, "though ONNX's Asinh (from opset 9 on) is there to map it to"),
+        ("aten::kthvalue", DYNAMO, "Export with placeholders=['aten::kthvalue']"),
+        ("aten::asinh", TORCHSCRIPT, "although ONNX's Asinh (from opset 9 on) exists"),
         ("aten::rms_norm", TORCHSCRIPT, "ONNX's RMSNormalization (from opset 23 on)"),
     ],
 )
@@ -80,7 +80,7 @@ def test_the_opset_decides():
     early = surgeon.torch.is_supported("aten::scaled_dot_product_attention", exporter=TORCHSCRIPT, opset=13)
     assert not early
     assert early.since == 14
-    assert "export at opset 14 or later" in early.reason
+    assert "Export at opset 14 or later" in early.reason
     assert surgeon.torch.is_supported("aten::rms_norm", opset=23).becomes == ()
     assert surgeon.torch.is_supported("aten::rms_norm", opset=22).becomes  # taken apart below 23
 
@@ -112,7 +112,7 @@ def test_torchs_own_registration_counts(custom):
 
 @pytest.mark.parametrize(
     ("op", "words"),
-    [("aten::gleu", "did you mean .*aten::gelu"), ("nobodys::op", "torch has no operator nobodys::op")],
+    [("aten::gleu", "Did you mean .*aten::gelu"), ("nobodys::op", "torch has no operator nobodys::op")],
 )
 def test_what_torch_does_not_have_is_not_supported(op, words):
     """The answer is no, and the reason says so."""
@@ -124,11 +124,11 @@ def test_what_torch_does_not_have_is_not_supported(op, words):
 @pytest.mark.parametrize(
     ("op", "options", "words"),
     [
-        ("gelu", {}, "no '::'"),
-        ("aten::add.Tensr", {}, "it has Tensor, Scalar"),
+        ("gelu", {}, "with '::' between"),
+        ("aten::add.Tensr", {}, "It has Tensor, Scalar"),
         ("aten::gelu", {"opset": 5}, f"opsets .* to {NEWEST_OF_DYNAMO}, not 5"),
-        ("aten::gelu", {"exporter": "onnx"}, "choose one of dynamo, torchscript"),
-        (nn.GELU, {}, "ask surgeon.torch.unsupported"),
+        ("aten::gelu", {"exporter": "onnx"}, "Choose dynamo or torchscript"),
+        (nn.GELU, {}, "Use surgeon.torch.unsupported"),
     ],
 )
 def test_bad_questions(op, options, words):

@@ -116,7 +116,7 @@ def test_a_tensor_that_is_none_needs_no_default_where_sizes_are_free():
     [
         ("counted", lambda x: torch.ops.kept.counted({"a": 1}, x), r"'d' of kept::counted is of type Dict\(str, int\)"),
         ("turned", lambda x: torch.ops.kept.turned(x, 2j).real, "'c' of kept::turned is of type complex"),
-        ("spread", lambda x: torch.ops.kept.spread(x, 1e300), r"'c' of kept::spread is 1e\+300, and an attribute"),
+        ("spread", lambda x: torch.ops.kept.spread(x, 1e300), r"'c' of kept::spread is 1e\+300, but an attribute"),
     ],
     ids=["dict", "complex", "huge"],
 )
@@ -191,13 +191,13 @@ def test_an_operator_that_writes_is_reported_with_what_helps(exporter, named):
     """TorchScript's exporter lost what it writes; a module class around it is the way, and works."""
     calls = torch.nn.Sequential(Increases())
     calls.forward = lambda x, by: calls[0](x, by)
-    with pytest.raises(UsageError, match=r"kept::increase changes its arguments in place.*name a module class"):
+    with pytest.raises(UsageError, match=r"kept::increase changes its arguments in place.*Use a module class"):
         surgeon.torch.export(calls, (X, X), placeholders=named, exporter=exporter)
     made = surgeon.torch.export(calls, (X, X), placeholders={Increases: "t::I"}, exporter=exporter)
     assert made.placeholders == {"t::I": 1}
     found = surgeon.torch.is_supported("kept::increase", exporter=exporter)
     assert not found
-    assert "name a module class that calls it as a placeholder" in found.reason
+    assert "Use a module class that calls it as the placeholder" in found.reason
 
 
 def test_what_writes_is_not_reported_to_be_a_placeholder():
@@ -257,7 +257,7 @@ class Packed(torch.nn.Module):
 
 def test_weights_that_are_no_tensors_are_not_lost():
     """A node would have had the module's input alone."""
-    with pytest.raises(ExportError, match="Packed keeps its weights in packed, which is no tensor"):
+    with pytest.raises(ExportError, match="Packed keeps its weights in packed, which is not a tensor"):
         surgeon.torch.export(Packed(), (X,), placeholders=[Packed], exporter="torchscript")
 
 
@@ -382,7 +382,7 @@ def test_a_module_of_torchscript_is_exported_by_torchscript(make):
     made = surgeon.torch.export(found, (X,), exporter="torchscript", placeholders=["aten::gelu"])
     assert made.placeholders == {"aten::gelu": 1}
     assert surgeon.torch.compare(found, made.model, (X,))
-    with pytest.raises(UsageError, match="is a module of TorchScript, which the dynamo exporter does not take; use"):
+    with pytest.raises(UsageError, match="is a TorchScript module, which the dynamo exporter does not accept. Use"):
         surgeon.torch.export(found, (X,))
 
 
@@ -391,12 +391,12 @@ def test_a_module_of_torchscript_is_exported_by_torchscript(make):
     ("options", "words"),
     [
         ({"opset": "18"}, "writes opsets .* not '18'"),
-        ({"path": "."}, r"\. is a directory; give the path of a file in it"),
-        ({"path": 3}, "The path of the model is 3; give one as text"),
+        ({"path": "."}, r"\. is a directory. Give the path of a file in it"),
+        ({"path": 3}, "path must be a path or None, not 3"),
         ({"input_names": ["a", "a"]}, "input_names has 'a' more than once"),
-        ({"input_names": "xy"}, "input_names is 'xy'; give a list of names"),
-        ({"output_names": 3}, "output_names is 3; give a list of names"),
-        ({"args": (X.numpy(), X)}, "The argument 'x' is of numpy, and modules take tensors"),
+        ({"input_names": "xy"}, "input_names must be a list of names"),
+        ({"output_names": 3}, "output_names must be a list of names"),
+        ({"args": (X.numpy(), X)}, "Argument 'x' is a numpy array, but modules take tensors"),
     ],
     ids=lambda item: next(iter(item)) if isinstance(item, dict) else "",
 )
@@ -409,7 +409,7 @@ def test_arguments_that_do_not_fit_are_reported_before_anything_is_done(exporter
 
 def test_more_output_names_than_outputs_are_reported():
     """dynamo dropped what was too many."""
-    with pytest.raises(UsageError, match="2 output names, and .* returns 1 tensor"):
+    with pytest.raises(UsageError, match="2 output names, but .* returns 1 tensor"):
         export(lambda x: x + 1, "x", (X,), "dynamo", output_names=["a", "b"])
 
 
@@ -445,7 +445,7 @@ def test_empty_inputs_at_the_end_change_nothing_for_patterns():
 @pytest.mark.parametrize("opset", [7, 8])
 def test_an_op_that_the_opset_does_not_have_is_reported(opset):
     """TorchScript's exporter writes Erf at any opset, and no runtime loads that."""
-    with pytest.raises(ExportError, match=f"wrote Erf at opset {opset}, and ONNX has it from opset 9 on; ask for 9"):
+    with pytest.raises(ExportError, match=f"wrote Erf at opset {opset}, but .* from opset 9 on. Use opset=9"):
         export(torch.nn.functional.gelu, "x", (X,), "torchscript", opset=opset)
     assert surgeon.torch.compare(
         torch.nn.GELU(), export(torch.nn.functional.gelu, "x", (X,), "torchscript", opset=9).model, (X,)
@@ -458,7 +458,7 @@ def test_an_argument_that_torchscript_does_not_trace_has_the_other_exporter_as_a
     LIBRARY.impl("named", lambda x, names: x + len(names), "CompositeExplicitAutograd")
     torch.library.register_fake("kept::named", lambda x, names: torch.empty_like(x), lib=LIBRARY)
     asked = {"placeholders": ["kept::named"]}
-    with pytest.raises(ExportError, match="unsupported input list type: str; use exporter='dynamo', which takes it"):
+    with pytest.raises(ExportError, match="unsupported input list type: str. Use exporter='dynamo', which accepts it"):
         export(lambda x: torch.ops.kept.named(x, ["a"]), "x", (X,), "torchscript", **asked)
     made = export(lambda x: torch.ops.kept.named(x, ["a", "b,c"]), "x", (X,), "dynamo", **asked)
     assert attributes(nodes(made, "kept")[0]) == {"names": [b"a", b"b,c"]}
@@ -466,7 +466,7 @@ def test_an_argument_that_torchscript_does_not_trace_has_the_other_exporter_as_a
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [(torch.nn.GELU, "GELU is a class of modules; make one of it: GELU"), (torch.i0, "An nn.Module is exported")],
+    [(torch.nn.GELU, "GELU is a module class. Create a module: GELU"), (torch.i0, "Only an nn.Module can be exported")],
     ids=["class", "function"],
 )
 def test_what_is_no_module_is_reported(given, words):
@@ -479,7 +479,7 @@ def test_what_is_no_module_is_reported(given, words):
 @pytest.mark.parametrize("name", [3, "a b::c", "a::b::c"])
 def test_a_name_for_a_node_that_is_none_is_reported(name):
     """A number had no `partition`."""
-    with pytest.raises(UsageError, match="The name for Scaled is .*; write it as 'mylibrary::op'"):
+    with pytest.raises(UsageError, match="The name for Scaled is .*, as in 'mylibrary::op'"):
         export(Scaled.apply, "x", (X,), "torchscript", placeholders={Scaled: name})
 
 
@@ -497,7 +497,7 @@ class Within(torch.nn.Module):
 def test_what_is_called_inside_of_a_node_is_reported_as_that():
     """The module does call it."""
     asked = {"placeholders": [Within, Scaled], "exporter": "torchscript"}
-    with pytest.raises(ExportError, match="does not call Scaled, or only inside of Within, so there is no placeholder"):
+    with pytest.raises(ExportError, match="Scaled, or only inside of Within, so it cannot be a placeholder"):
         surgeon.torch.export(torch.nn.Sequential(Within()), (X,), **asked)
 
 
@@ -505,7 +505,7 @@ def test_a_weight_that_a_symbolic_leaves_out_is_reported_by_its_name():
     """Not as what surgeon keeps of it."""
     surgeon.torch.register(Within, lambda g, x: g.mul(x, 2.0))
     try:
-        with pytest.raises(ExportError, match="does not take 'weight', which is the tensor '0.weight' here"):
+        with pytest.raises(ExportError, match="has no parameter 'weight', which is the tensor '0.weight' here"):
             surgeon.torch.export(torch.nn.Sequential(Within()), (X,), exporter="torchscript")
     finally:
         surgeon.torch.unregister(Within)

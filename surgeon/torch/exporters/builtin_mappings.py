@@ -29,24 +29,24 @@ DEFAULT_OPSET = 20
 def require_exporter(exporter: str, opset: int | None) -> None:
     """Raise UsageError for an unknown exporter, and for an opset that it cannot write."""
     if exporter not in OPSETS:
-        raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(OPSETS)}.")
+        raise UsageError(f"Unknown exporter {exporter!r}. Choose {' or '.join(OPSETS)}.")
     opsets = OPSETS[exporter]
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in opsets):
         is_low = isinstance(opset, int) and opset < opsets[0]
         other = " or exporter='torchscript'" if exporter == DYNAMO and is_low else ""
         raise UsageError(
-            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, not {opset!r}; "
-            f"ask for one of these{other}."
+            f"The {exporter} exporter writes opsets {opsets[0]} to {opsets[-1]}, not {opset!r}. "
+            f"Choose one of these{other}."
         )
 
 
 def require_module(module: Any) -> None:
     """Raise UsageError for an object that is not a module."""
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
-        raise UsageError(f"{module.__name__} is a class of modules; make one of it: {module.__name__}(...).")
+        raise UsageError(f"{module.__name__} is a module class. Create a module: {module.__name__}(...)")
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
-            f"An nn.Module is exported, and this is {type(module).__name__}; wrap it in a module's forward."
+            f"Only an nn.Module can be exported, not {type(module).__name__}. Call it in the forward of a module."
         )
 
 

@@ -99,15 +99,15 @@ def _assertions() -> frozenset[Any]:
 
 
 def _capture_problem(error: BaseException) -> str:
-    """Why torch.export cannot capture a module, and what to do."""
+    """Why torch.export cannot capture a module, and the remedy."""
     op = getattr(error, "func", None)
     if type(error).__name__ == "UnsupportedOperatorException" and isinstance(op, torch._ops.OpOverload):
         name = str(op._schema.name)
         return (
-            f"{name} has no fake kernel, so torch cannot tell the shapes after it; register one with "
+            f"{name} has no fake kernel, so torch does not know the shapes after it. Register one with "
             f"torch.library.register_fake({name!r})."
         )
-    return f"torch cannot capture the module ({_first_line(error)}); mend the module first."
+    return f"torch cannot capture the module ({_first_line(error)}). Fix the module first."
 
 
 def calls_by_torchscript(
@@ -127,7 +127,7 @@ def calls_by_torchscript(
             calls = list(_traced_calls(graph, "module" if kwargs else ""))
     except Exception as error:  # the module and torch may raise anything
         cause = error.__cause__ or error
-        raise UsageError(f"torch cannot trace the module ({_first_line(cause)}); mend the module first.") from error
+        raise UsageError(f"torch cannot trace the module ({_first_line(cause)}). Fix the module first.") from error
     finally:
         utils._reset_trace_module_map()
     yield from calls

@@ -67,8 +67,8 @@ def _downgraded(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
         downgraded = onnx.version_converter.convert_version(model, opset)
     except (RuntimeError, ValueError) as error:
         raise ExportError(
-            f"The dynamo exporter writes opset {LOWEST_NATIVE}, and onnx cannot convert this model to {opset}; ask for "
-            f"{LOWEST_NATIVE} or more, or use exporter='torchscript'."
+            f"The dynamo exporter writes opset {LOWEST_NATIVE}, and onnx cannot convert this model to {opset}. Use "
+            f"opset={LOWEST_NATIVE} or later, or exporter='torchscript'."
         ) from error
     metadata = {node.name: node.metadata_props for node in model.graph.node if node.name}
     for node in downgraded.graph.node:  # the converter drops metadata
@@ -110,7 +110,7 @@ def _translation(plan: ExportState, op: Any) -> Callable[..., Any]:
 
 
 def _input(value: Any, beside: Any) -> Any:
-    """A tensor of the graph unchanged; a number as a constant in the dtype of the tensor `beside` it."""
+    """A tensor of the graph unchanged; a number as a constant in the dtype of another input."""
     if value is None or isinstance(value, onnx_ir.Value):
         return value
     known = None if beside is None or beside.dtype is None else onnx.TensorProto.DataType.ValueType(int(beside.dtype))

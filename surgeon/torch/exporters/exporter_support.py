@@ -44,7 +44,7 @@ class ExporterSupport:
     becomes: tuple[str, ...]
     """The operators that it is decomposed into; empty if it is mapped directly."""
     reason: str
-    """One sentence; for an unsupported operator, the missing mapping and what to do."""
+    """The reason; for an unsupported operator, the missing mapping and the remedy."""
 
     @property
     def since(self) -> int | None:
@@ -77,7 +77,7 @@ class Unsupported:
     placeholder: str
     """The name for `placeholders=[...]`."""
     reason: str
-    """One sentence on the missing mapping and what to do."""
+    """The missing mapping and the remedy."""
 
     @property
     def count(self) -> int:
@@ -93,21 +93,21 @@ class Unsupported:
 def is_supported(op: OperatorLike, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
     """Whether an exporter of torch can write an operator at an opset.
 
-    What is registered by surgeon.torch.register is supported.  An operator that torch takes apart is supported if all
-    its pieces are, which is found out with made-up arguments; where none do, it counts as unsupported.  An operator
-    that torch does not have is not supported either, and the reason says which it may mean.
+    Operators registered with surgeon.torch.register are supported.  An operator that torch decomposes is supported if
+    all its parts are; surgeon finds the parts with generated arguments.  If the operator accepts none of these, it
+    counts as unsupported.  An operator that torch does not have is unsupported, and the reason lists similar names.
 
     Args:
-        op: "ns::name" or "ns::name.overload", an OpOverload or OpOverloadPacket, a torch.library custom op.  Without an
-            overload it counts as supported if one of its overloads on tensors is.
+        op: "ns::name" or "ns::name.overload", an OpOverload or OpOverloadPacket, or a torch.library custom op.  Without
+            an overload it is supported if one of its overloads on tensors is.
         exporter: "dynamo" or "torchscript".
-        opset: of ai.onnx; 20 by default, as torch's.
+        opset: of ai.onnx; 20 by default, as in torch.
 
     Returns:
-        The answer, which is true or false; `since` is the opset from which it is, `reason` why it is not.
+        The answer, which is true or false, with the first opset (`since`) and the `reason`.
 
     Raises:
-        UsageError: what names no operator, or an opset that the exporter cannot write.
+        UsageError: `op` is not an operator, or the exporter cannot write the opset.
 
     Examples:
         >>> import surgeon.torch
@@ -117,7 +117,7 @@ def is_supported(op: OperatorLike, *, exporter: str = DYNAMO, opset: int | None 
     require_exporter(exporter, opset)
     opset = DEFAULT_OPSET if opset is None else opset
     if isinstance(op, type):
-        raise UsageError(f"{op.__name__} is a class; ask surgeon.torch.unsupported with a module that calls it.")
+        raise UsageError(f"{op.__name__} is a class. Use surgeon.torch.unsupported with a module that calls it.")
     try:
         found = placeholder(op, asked=False)
     except UnknownOperator as error:
@@ -142,21 +142,21 @@ def unsupported(
 ) -> list[Unsupported]:
     """The operators of a module that an exporter cannot write, in the order in which they are called.
 
-    A module whose operators all have a mapping gives an empty list; that a mapping refuses the arguments it gets (a
-    window that is no constant, say) is found by the export alone.
+    The list is empty if all operators have a mapping.  Only an export shows whether a mapping rejects its arguments,
+    for example a window that is not constant.
 
     Args:
-        module: what to look at.
-        args: what it is called with, in order; a single tensor needs no tuple.
-        kwargs: the same, by name.
+        module: the module.
+        args: arguments of the module, in order; a single tensor needs no tuple.
+        kwargs: further arguments, by name.
         exporter: "dynamo" or "torchscript".
-        opset: of ai.onnx; 20 by default, as torch's.
+        opset: of ai.onnx; 20 by default, as in torch.
 
     Returns:
-        For each operator its name, where it is called, and why it cannot be written.
+        For each operator its name, its calls, and why it cannot be written.
 
     Raises:
-        UsageError: torch cannot capture the module, or as `is_supported` does.
+        UsageError: torch cannot capture the module, or the exporter or opset is unknown.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -193,37 +193,37 @@ def _support(op: Any, exporter: str, opset: int) -> ExporterSupport:
         if since <= opset:
             return answer((one for one in OPSETS[exporter] if one >= since or one in known), f"{registered}.")
         later = (one for one in OPSETS[exporter] if one >= since)
-        return answer(later, f"{registered} for opset {since} and above; register it at {opset}.")
+        return answer(later, f"{registered} for opset {since} and above. Register it for opset {opset} too.")
     if op._schema.is_mutable and not name.startswith("aten::"):
         return answer((), f"{mutation_message(op._schema.name)}.")
     if opset in known:
-        return answer(known, f"The {exporter} exporter maps {name} itself.")
+        return answer(known, f"The {exporter} exporter has a mapping for {name}.")
     pieces: Mapping[str, Sequence[int]] | None = {}
     if exporter == DYNAMO and is_decomposed(op, opset):
         pieces = _pieces(op, opset)
     if pieces is None:
         return answer(
             known,
-            f"torch takes {name} apart for the exporter, and into what depends on its arguments; ask "
+            f"torch decomposes {name} for the exporter, and the parts depend on its arguments. Use "
             "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder.",
         )
     if set(pieces) <= {name}:
         return answer(known, reason(name, [name], known, exporter=exporter, opset=opset))
     everywhere = [one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())]
     missing = [one for one, has in pieces.items() if opset not in has]
-    why = f"The {exporter} exporter takes {name} apart into {_joined(pieces)}, and maps all of that."
+    why = f"The {exporter} exporter decomposes {name} into {_joined(pieces)}, and has mappings for all of these."
     return answer(
         everywhere, reason(name, missing, everywhere, exporter=exporter, opset=opset) if missing else why, pieces
     )
 
 
 def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:
-    """One sentence on the missing mapping and what to do."""
-    decomposed = "" if list(missing) == [op] else f", into which torch takes {op} apart"
+    """The missing mapping and the remedy."""
+    decomposed = "" if list(missing) == [op] else f", into which torch decomposes {op}"
     if newer := [one for one in opsets if one > opset]:
         return (
-            f"At opset {opset} the {exporter} exporter has no mapping for {_joined(missing)}{decomposed}; export at "
-            f"opset {newer[0]} or later, where it has one."
+            f"At opset {opset} the {exporter} exporter has no mapping for {_joined(missing)}{decomposed}. Export at "
+            f"opset {newer[0]} or later, which has one."
         )
     if any(one.startswith("auto_functionalized") for one in missing):
         return f"{mutation_message(op.partition('.')[0])}."
@@ -231,11 +231,11 @@ def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str
     plain = op.partition(".")[0]
     if onnx := _onnx_op(plain):
         return (
-            f"{what}, though {onnx} is there to map it to: export with placeholders=[{plain!r}] and rewrite that, or "
-            "map it with surgeon.torch.register."
+            f"{what}, although {onnx} exists. Export with placeholders=[{plain!r}] and rewrite that node, or register "
+            "a mapping with surgeon.torch.register."
         )
     return (
-        f"{what}, and no ONNX op has its name: export with placeholders=[{plain!r}], and rewrite that node with a rule "
+        f"{what}, and no ONNX op has its name. Export with placeholders=[{plain!r}], and rewrite that node with a rule "
         "or give the runtime a kernel for it."
     )
 

@@ -72,8 +72,8 @@ def _requested_names(model: onnx.ModelProto, inputs: ExampleInputs) -> dict[str,
                 continue
             if dims[axis].HasField("dim_value"):
                 raise ExportError(
-                    f"Axis {axis} of {name!r} was to be free, but the exporter fixed it at {dims[axis].dim_value}; "
-                    "find what in the module needs that size, or leave the axis out of dynamic_shapes."
+                    f"Axis {axis} of {name!r} should be dynamic, but the exporter fixed it at {dims[axis].dim_value}. "
+                    "Change the code that needs this size, or leave the axis out of dynamic_shapes."
                 )
             renamed.setdefault(dims[axis].dim_param, wanted)
     return renamed

@@ -64,17 +64,17 @@ def export_error(error: BaseException, exporter: str, module: str) -> SurgeonErr
     if missing := _NO_FAKE.search(text):
         name = missing[1].replace(".", "::", 1)
         return ExportError(
-            f"{name} has no fake kernel, so the exporter cannot tell the shapes after it; register one with "
+            f"{name} has no fake kernel, so the exporter does not know the shapes after it. Register one with "
             f"torch.library.register_fake({name!r})."
         )
-    cure = "; use exporter='dynamo', which takes it" if exporter == "torchscript" and _NO_INPUT.search(text) else ""
+    cure = ". Use exporter='dynamo', which accepts it" if exporter == "torchscript" and _NO_INPUT.search(text) else ""
     return ExportError(f"The {exporter} exporter cannot export {module}: {_sentence(chain)}{cure}.")
 
 
 def _untranslated(exporter: str, module: str, name: str, where: str = "") -> str:
     return (
-        f"The {exporter} exporter cannot translate {name}, which {module} comes to{where}; name it, or the operator "
-        f"that decomposes into it, as a placeholder: placeholders=[{name!r}]."
+        f"The {exporter} exporter cannot translate {name}, which {module} uses{where}. Make it a placeholder, or the "
+        f"operator that decomposes into it: placeholders=[{name!r}]"
     )
 
 
@@ -113,15 +113,15 @@ def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torc
             others = [other.label for other in asked if other.cls is not None and other is not one]
             within = f", or only inside of {' or '.join(others)}" if others else ""
             raise ExportError(
-                f"{name} does not call {one.label}{within}, so there is no placeholder for it; leave it out."
+                f"{name} does not call {one.label}{within}, so it cannot be a placeholder. Leave it out."
             )
         raise ExportError(_unused_reason(one, name, module, inputs=plan.inputs, exporter=exporter))
 
 
 def _unused(one: Placeholder, name: str) -> str:
     return (
-        f"{name} calls {one.label}, but nothing uses what it returns, so the exporter leaves it out; let "
-        "forward return it."
+        f"{name} calls {one.label}, but nothing uses the result, so the exporter leaves it out. Return the result "
+        "from forward."
     )
 
 
@@ -136,18 +136,18 @@ def _unused_reason(one: Placeholder, name: str, module: torch.nn.Module, inputs:
         if not pieces:
             return _unused(one, name)
         return (
-            f"{name} calls {one.label}, but the {exporter} exporter takes it apart into {', '.join(sorted(pieces))} "
-            "before it looks for placeholders; name what it becomes, or a module class that calls it."
+            f"{name} calls {one.label}, but the {exporter} exporter decomposes it into {', '.join(sorted(pieces))} "
+            "before it looks for placeholders. Use one of these, or a module class that calls it."
         )
     inside = [whole for whole, pieces in calls.items() if mine & pieces]
     if inside:
         return (
-            f"{one.label} is only what {inside[0]} is decomposed into after the exporter has looked for placeholders; "
-            f"name {inside[0]} instead."
+            f"{one.label} is only a part of {inside[0]}, which is decomposed after the exporter has looked for "
+            f"placeholders. Use {inside[0]} instead."
         )
     near = close_matches(one.label.partition(".")[0], calls) or sorted(calls)[:6]
-    called = f"; it calls {', '.join(near)}" if near else ""
-    return f"{name} does not call {one.label}, so there is no placeholder for it{called}."
+    called = f". It calls {', '.join(near)}" if near else ""
+    return f"{name} does not call {one.label}, so it cannot be a placeholder{called}."
 
 
 def _calls(module: torch.nn.Module, inputs: ExampleInputs) -> dict[str, set[str]]:
@@ -223,38 +223,38 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Exported:
-    """Export a module, with operators of your choice as nodes of their own.
+    """Export a module, with operators of your choice as single nodes.
 
-    The module is left as it is, also when the export fails; exports run one at a time.
+    The module stays unchanged, even if the export fails.  Exports run one at a time.
 
     Args:
-        module: what to export: by dynamo in the mode that it is in, by torchscript as for evaluation, so call its
-            `eval()` first.  A module of TorchScript is taken by torchscript alone.
+        module: the module.  dynamo exports it in its current mode, torchscript in evaluation mode, so call its `eval()`
+            first.  Only torchscript accepts a TorchScript module.
         args: example arguments of `forward`, in order; a single tensor needs no tuple.
-        path: the file to write, None for none.
+        path: the file to write; None writes no file.
         kwargs: further arguments of `forward`, by name.
         placeholders: operators that become one node each: "ns::name", with or without overload, a torch.ops operator,
-            an autograd.Function or an nn.Module class, whose whole call is then one node with its parameters and
-            buffers as inputs after its arguments (its settings, as a stride, are in no node: where calls differ in
-            them, give `forward` arguments that say them).  A mapping names the nodes `domain::Name`; in a list they
-            keep the operators' names.  Of such a node tensors are inputs in the order of the operator's schema, all
-            else are attributes by name.  Operators of `register` are placeholders too, and are replaced by what was
-            registered for them.
+            an autograd.Function or an nn.Module class.  A mapping gives the nodes names `domain::Name`; in a list they
+            keep the operators' names.  Tensors become inputs in the order of the operator's schema, and all other
+            arguments become attributes by name.  A call of a module class becomes one node, with the parameters and
+            buffers of the module as inputs after the arguments.  Settings of the module, such as a stride, are not in
+            the node; if calls differ in them, pass them to `forward` as arguments.  Operators of `register` are
+            placeholders too, and are replaced with the nodes of their registered function.
         exporter: "dynamo" (torch.export) or "torchscript".
-        opset: of ai.onnx; None: the exporter's own.
+        opset: of ai.onnx; None for the exporter's default.
         version: of the placeholders' domains.
-        dynamic_shapes: sizes that are free, {"x": {0: "batch"}}, by argument of `forward` or by input name, or
-            ({0: "batch"},) in the order of the arguments; of an argument that holds several tensors for all alike, or
-            in a tree like it.
-        input_names: of the model's inputs, in order; as `forward` calls them by default.
-        output_names: of the model's outputs, in order.
+        dynamic_shapes: dynamic sizes, by argument of `forward` or by input name, {"x": {0: "batch"}}, or in the order
+            of the arguments, ({0: "batch"},).  If an argument contains several tensors, give one entry for all of them,
+            or a tree like the argument.
+        input_names: names of the model's inputs, in order; by default those in `forward`.
+        output_names: names of the model's outputs, in order.
 
     Returns:
-        The Exported: the model, its path, and how often each placeholder is in it.
+        The Exported: the model, its path, and the number of nodes of each placeholder.
 
     Raises:
-        UsageError: arguments that do not fit.
-        ExportError: the exporter cannot write the model, or a placeholder is in no node.
+        UsageError: the arguments do not fit.
+        ExportError: the exporter cannot write the model, or a placeholder has no node.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -289,8 +289,8 @@ def export(
         _require_ops(model, written, exporter)
         if len(output_names or ()) > len(model.graph.output):
             raise UsageError(
-                f"There are {len(output_names or ())} output names, and {type(module).__name__} returns "
-                f"{format_count(len(model.graph.output), 'tensor')}; give a name for each."
+                f"There are {len(output_names or ())} output names, but {type(module).__name__} returns "
+                f"{format_count(len(model.graph.output), 'tensor')}. Give one name for each."
             )
         require_effect(asked, plan, module, exporter)
     model, left = registration.replace(model, registered, plan, counts=counts, opset=written)
@@ -324,11 +324,11 @@ def _require(module: Any, exporter: str, opset: int | None, version: int) -> Non
     require_exporter(exporter, opset)
     if exporter == "dynamo" and isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
-            f"{type(module).__name__} is a module of TorchScript, which the dynamo exporter does not take; use "
-            "exporter='torchscript', or export the module that it was made of."
+            f"{type(module).__name__} is a TorchScript module, which the dynamo exporter does not accept. Use "
+            "exporter='torchscript', or export the original module."
         )
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise UsageError(f"The version of a domain is a number from 1 on, not {version!r}.")
+        raise UsageError(f"version must be an integer of at least 1, not {version!r}.")
 
 
 def _require_path(path: Any) -> None:
@@ -336,12 +336,12 @@ def _require_path(path: Any) -> None:
     if path is None:
         return
     if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"The path of the model is {path!r}; give one as text, or None to write none.")
+        raise UsageError(f"path must be a path or None, not {path!r}.")
     where = Path(os.fspath(path))
     if where.is_dir():
-        raise UsageError(f"{where} is a directory; give the path of a file in it.")
+        raise UsageError(f"{where} is a directory. Give the path of a file in it.")
     if not where.parent.is_dir():
-        raise UsageError(f"There is no directory {where.parent}; make it, or write the model elsewhere.")
+        raise UsageError(f"Directory not found: {where.parent}")
 
 
 def _require_names(which: str, names: Any) -> None:
@@ -350,18 +350,18 @@ def _require_names(which: str, names: Any) -> None:
         return
     is_listed = isinstance(names, Iterable) and not isinstance(names, str)
     if not is_listed or not all(isinstance(name, str) and name for name in names):
-        raise UsageError(f"{which} is {names!r}; give a list of names, such as ['x', 'y'].")
+        raise UsageError(f"{which} must be a list of names, for example ['x', 'y'], not {names!r}.")
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise UsageError(f"{which} has {twice!r} more than once; give each a name of its own.")
+        raise UsageError(f"{which} has {twice!r} more than once. Give each tensor its own name.")
 
 
 def _require_opset(asked: int | None, written: int, exporter: str) -> None:
     """Raise ExportError if the exporter wrote another opset than the requested one."""
     if asked is not None and written != asked:
         raise ExportError(
-            f"The {exporter} exporter wrote opset {written} where {asked} was asked for, because it could not convert "
-            f"this model; ask for {written}" + (" or use exporter='torchscript'." if exporter == "dynamo" else ".")
+            f"The {exporter} exporter wrote opset {written} instead of {asked}, because it could not convert this "
+            f"model. Use opset={written}" + (" or exporter='torchscript'." if exporter == "dynamo" else ".")
         )
 
 
@@ -372,8 +372,8 @@ def _require_ops(model: onnx.ModelProto, opset: int, exporter: str) -> None:
         since = min((one.since_version for one in versions), default=0)
         if since > opset:
             raise ExportError(
-                f"The {exporter} exporter wrote {node.op_type} at opset {opset}, and ONNX has it from opset {since} "
-                f"on; ask for {since} or later."
+                f"The {exporter} exporter wrote {node.op_type} at opset {opset}, but ONNX has it only from opset "
+                f"{since} on. Use opset={since} or later."
             )
 
 

@@ -187,8 +187,8 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
         if op is None:
             name = ops[0]._schema.name
             raise UsageError(
-                f"No overload of {name} that is a placeholder takes these {len(args)} arguments; name the operator "
-                f"without an overload, {name!r}."
+                f"No overload of {name} that is a placeholder accepts these {len(args)} arguments. Give the operator "
+                f"without an overload: {name!r}"
             )
         one, schema = plan.schemas[op]
         values = bind(schema, args, kwargs)

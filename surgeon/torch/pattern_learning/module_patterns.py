@@ -44,7 +44,7 @@ class ExportMode:
     @property
     def label(self) -> str:
         """The settings in a sentence, such as "dynamo 18"."""
-        return f"{self.exporter}{' with free sizes' * self.has_dynamic_sizes} {self.opset}"
+        return f"{self.exporter}{' with dynamic sizes' * self.has_dynamic_sizes} {self.opset}"
 
 
 def learn_from_exports(
@@ -91,7 +91,7 @@ def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
     if not found:
         exporter = runs[0].exporter
         first = builtin_mappings.OPSETS[exporter][0]
-        raise UsageError(f"The {exporter} exporter writes opset {first} and later; name a later one.")
+        raise UsageError(f"The {exporter} exporter writes opset {first} and later. Choose one of these.")
     return found
 
 
@@ -232,7 +232,7 @@ def _bytes(array: Array) -> bytes:
 
 
 def _parameter_names(paths: Sequence[str]) -> dict[str, str]:
-    """Identifiers for paths: the last part if it is unique behind numbers only, else all parts, numbers last."""
+    """Identifiers for paths: the last part if it is unique and the others are numbers, else all parts, numbers last."""
     leaves = Counter(path.rpartition(".")[2] for path in paths)
     found = {}
     for path in paths:
@@ -248,7 +248,7 @@ def _by_leaf(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _about(subject: Operation, first: Variation, other: Variation) -> Iterator[str]:
-    """Sentences on the examples, for the docstring."""
+    """Sentences about the examples; the docstring of a rule contains them."""
     given = ", ".join(f"{name}={subject.arguments[name]!r}" for name in sorted(subject.given))
     shapes = [", ".join(str(list(shape)) for shape in variant.shapes) for variant in (first, other)]
     yield f"From {subject.title}({given}) with inputs of {shapes[0]}, and again of {shapes[1]}."
@@ -259,7 +259,7 @@ def _about(subject: Operation, first: Variation, other: Variation) -> Iterator[s
         if size == new
     ]
     if fixed:
-        yield f"Not varied, so what depends on it stays literal: {', '.join(fixed)}."
+        yield f"Not varied, so dependent values stay literal: {', '.join(fixed)}."
     changed = [*other.arguments, *other.attributes]
     if changed:
         yield f"Varied: {', '.join(changed)}."
@@ -275,33 +275,33 @@ def pattern(
     placeholders: Iterable[Any] | Mapping[Any, str] = (),
     free_sizes: bool = False,
 ) -> list[Callable[..., Any]]:
-    """Pattern functions for what the exporters write for a module or function, for use in a rule.
+    """Pattern functions for the nodes that exporters write for a module or function, for use in a rule.
 
-    It is exported at least twice, with other sizes, other weights and other hyper-parameters: what differs is a hole,
-    what stays is a literal.  The parameters of a pattern are the tensors that the operation takes, then its weights,
-    then its numbers, under the names that torch has for them (`eps` is `epsilon`).  Forms that are equal come once.
+    The operation is exported at least twice, with different sizes, weights and hyper-parameters.  Values that differ
+    become holes, and equal values become literals.  The parameters of a pattern are the input tensors, then the
+    weights, then the numbers of the operation, with their names in torch (`eps` is `epsilon`).  Equal forms occur once.
 
     Args:
-        what: an nn.Module; a class of them, or a factory, with its `arguments`; a function of tensors; or the name of
-            one, as in "torch.nn:GELU".
+        what: an nn.Module; a module class or a factory, with its `arguments`; a function of tensors; or the name of one
+            of these, such as "torch.nn:GELU".
         inputs: example tensors, in order.
-        arguments: what a class or factory is called with, by name.
-        exporters: "dynamo", "torchscript" or both; those that can write it, where none is named.
-        opsets: of ai.onnx; those at which the exporters change what they write, where none is named.
-        vary: other values of hyper-parameters, by the name of an argument or of a float that the module keeps; {}
-            changes none, None changes every float, and integers among `arguments`.  Sizes are changed where the
-            operation takes it: integer arguments that say a size change along.
+        arguments: arguments of the class or factory, by name.
+        exporters: "dynamo", "torchscript" or both; by default those that can write the operation.
+        opsets: of ai.onnx; by default those at which the exporters write different nodes.
+        vary: other values of hyper-parameters, by the name of an argument or of a float attribute of the module.  {}
+            changes none; None changes every float, and integers among `arguments`.  Sizes are changed if the operation
+            accepts it, together with integer arguments that equal the size.
         placeholders: as for `surgeon.torch.export`.
-        free_sizes: export also with the sizes free that can vary, for models exported so: where a size is worked out
-            from a shape, the exporters write other nodes.
+        free_sizes: also export with dynamic sizes, for models that are exported so.  If a size is computed from a
+            shape, the exporters write other nodes.
 
     Returns:
-        The functions, one a form: what `@rule(patterns=...)` takes.
+        One function for each form, for `@rule(patterns=...)`.
 
     Raises:
-        UsageError: inputs that the operation does not take, exports of different structure (it says which nodes
-            differ), and what no pattern can say.
-        ExportError: an exporter fails; one that cannot write it is left out, where it was not named.
+        UsageError: the operation rejects the inputs, the exports differ in structure (the message lists the nodes), or
+            a pattern cannot express the operation.
+        ExportError: an exporter fails.  By default, exporters that cannot write the operation are left out.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -362,7 +362,7 @@ def learn(
     strangers = [item for item in inputs if not isinstance(item, torch.Tensor)]
     if strangers or not inputs:
         found = f"{type(strangers[0]).__name__}" if strangers else "none"
-        raise UsageError(f"Example inputs are tensors, and {found} was given; give one for each tensor it takes.")
+        raise UsageError(f"Example inputs must be tensors, but {found} was given. Give one tensor for each input.")
     return learn_from_exports(
         as_operation(what, dict(arguments or {}), title),
         inputs,

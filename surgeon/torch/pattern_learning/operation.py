@@ -54,12 +54,12 @@ class Operation:
             missing = _MISSING.search(first_line(error))
             names = re.findall(r"'(\w+)'", missing[1]) if missing else []
             given = " ".join(f"--arg {name}=..." for name in names)
-            how = f"give {given}, in Python arguments={{{names[0]!r}: ...}}" if names else "mend them"
+            how = f"Give {given}, in Python arguments={{{names[0]!r}: ...}}" if names else "Give other arguments"
             raise UsageError(
-                f"{self.title} cannot be made with these arguments ({first_line(error)}); {how}."
+                f"{self.title} cannot be created with these arguments ({first_line(error)}). {how}."
             ) from error
         if not isinstance(made, torch.nn.Module):
-            raise UsageError(f"{self.title} makes a {type(made).__name__}, and an nn.Module is wanted.")
+            raise UsageError(f"{self.title} returns a {type(made).__name__}, not an nn.Module.")
         return made.eval()
 
     def names(self, count: int) -> list[str]:
@@ -84,17 +84,19 @@ def as_operation(what: Any, arguments: Mapping[str, Any], title: str | None = No
         return as_operation(_found(what), arguments, title or what.rpartition(":")[2].rpartition(".")[2])
     if isinstance(what, torch.nn.Module):
         if arguments:
-            raise UsageError("Arguments are for a class or a function; an instance has its own already.")
+            raise UsageError("Arguments are only for a class or a function. A module already has its own.")
         name = title or type(what).__name__
         return Operation(name, lambda _: copy.deepcopy(what))
     if not callable(what):
-        raise UsageError(f"{what!r} is no module, class or function; give one, or its name as in 'torch.nn:GELU'.")
+        raise UsageError(
+            f"{what!r} is not a module, class or function. Give one of these, or a name such as 'torch.nn:GELU'."
+        )
     name = title or getattr(what, "__name__", type(what).__name__).replace("<lambda>", "Learned")
     known = {**_defaults(what), **arguments}
     if isinstance(what, type):
         if not issubclass(what, torch.nn.Module):
             raise UsageError(
-                f"{name} is a class of something else than modules; give an nn.Module class or a function."
+                f"{name} is not a module class. Give an nn.Module class or a function."
             )
         return Operation(name, lambda given: what(**given), known, frozenset(arguments))
     if _is_factory(what, arguments):
@@ -113,12 +115,12 @@ def _found(name: str) -> Any:
     if not colon:
         module_name, _, attribute = name.rpartition(".")
     if not module_name or not attribute:
-        raise UsageError(f"{name!r} names no module; write it as package.module:Name, as in torch.nn:GELU.")
+        raise UsageError(f"{name!r} has no module. Give package.module:Name, for example torch.nn:GELU")
     module = _module_of(module_name)
     try:
         return functools.reduce(getattr, attribute.split("."), module)
     except AttributeError:
-        raise UsageError(f"There is no {attribute!r} in {module_name}; check the spelling.") from None
+        raise UsageError(f"{module_name} has no {attribute!r}. Check the spelling.") from None
 
 
 def _module_of(name: str) -> Any:
@@ -129,14 +131,14 @@ def _module_of(name: str) -> Any:
             return importlib.import_module(name)
         spec = importlib.util.spec_from_file_location(Path(name).stem, name)
         if spec is None or spec.loader is None or not Path(name).is_file():
-            raise UsageError(f"There is no file {name}; check the path.")
+            raise UsageError(f"File not found: {name}")
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # pickle and dataclasses look up classes there
         with importable(Path(name).parent):
             spec.loader.exec_module(module)
     except (ImportError, SyntaxError, *BROKEN) as error:
         raise UsageError(
-            f"{name} cannot be imported ({first_line(error)}); check the name, or mend the module."
+            f"{name} cannot be imported ({first_line(error)}). Check the name, or fix the module."
         ) from error
     return module
 

@@ -84,7 +84,7 @@ def original(subject: Operation, inputs: Sequence[torch.Tensor]) -> Variation:
     problem = run_error(variant.module(subject), variant.inputs(inputs))
     if problem:
         shapes = " and ".join("x".join(map(str, shape)) or "a scalar" for shape in variant.shapes)
-        raise UsageError(f"{subject.title} does not take inputs of shape {shapes} ({problem}); give others.")
+        raise UsageError(f"{subject.title} does not accept inputs of shape {shapes} ({problem}). Give other inputs.")
     return variant
 
 
@@ -175,12 +175,12 @@ def _vary_by_name(
             attributes.update(dict.fromkeys(paths, float(value)))
         else:
             names = ", ".join([*subject.arguments, *known]) or "none"
-            raise UsageError(f"{subject.title} has no argument or float {name!r} to vary; it has {names}.")
+            raise UsageError(f"{subject.title} has no argument or float {name!r} to vary. It has {names}.")
     found = replace(variant, arguments=arguments, attributes=attributes)
     problem = run_error(found.module(subject), found.inputs(inputs))
     if problem:
         values = ", ".join(f"{name}={value}" for name, value in vary.items())
-        raise UsageError(f"{subject.title} does not run with {values} ({problem}); vary it otherwise.")
+        raise UsageError(f"{subject.title} does not run with {values} ({problem}). Choose other values.")
     return found
 
 

@@ -57,8 +57,8 @@ def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: An
     has_list = any(item.is_list for item in schema.tensors)
     if sum(item.is_list for item in schema.tensors) > 1:
         raise UsageError(
-            f"{schema.full} takes several lists of tensors, which the inputs of one node cannot tell apart; give it to "
-            "the exporter as two operators."
+            f"{schema.full} takes several lists of tensors, but the inputs of a node are only one list. Split it into "
+            "two operators."
         )
     for item in schema.arguments:
         value = values[item.name]
@@ -67,19 +67,20 @@ def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: An
         elif item.attribute is not None and value is not None:
             if any(is_tensor(one) for one in (value if isinstance(value, (list, tuple)) else (value,))):
                 raise UsageError(
-                    f"The argument {item.name!r} of {schema.full} is computed by the graph, and an attribute must be "
-                    "known at export; make it a plain number, or leave its dimension static."
+                    f"Argument {item.name!r} of {schema.full} is computed by the graph, but an attribute must be "
+                    "known at export. Make it a plain number, or leave its dimension static."
                 )
             attributes[item.name] = attribute(item, value)
             if not _fits_float32(attributes[item.name]):
                 raise UsageError(
-                    f"The argument {item.name!r} of {schema.full} is {value!r}, and an attribute holds float32, of "
-                    f"which {FLOAT32_MAX:.4g} is the largest; give a smaller number, or a tensor."
+                    f"Argument {item.name!r} of {schema.full} is {value!r}, but an attribute is float32, whose largest "
+                    f"value is {FLOAT32_MAX:.4g}. Give a smaller number, or a tensor."
                 )
         elif not item.is_left_out and value is not None and value != item.default:
             raise UsageError(
-                f"The argument {item.name!r} of {schema.full} is of type {item.type}, for which ONNX has no attribute, "
-                "so that the node would lose it; name a module class that calls it, or give it as tensors and numbers."
+                f"Argument {item.name!r} of {schema.full} is of type {item.type}, for which ONNX has no attribute, so "
+                "the node would lose it. Use a module class that calls it as the placeholder, or give it as tensors "
+                "and numbers."
             )
     while inputs and inputs[-1] is None and not has_list:
         inputs.pop()

@@ -1,8 +1,8 @@
 """Turns autograd.Function and nn.Module classes into torch operators during an export.
 
-Both exporters then see an operator where they would trace through Python.  The operator runs the `forward` of the
-class, on tensors and on fake tensors.  Its schema follows from the calls in one run of the module: tensors, numbers and
-strings are arguments with the names of the parameters of `forward`; parameters and buffers of a module follow.
+Both exporters then see an operator instead of the Python code.  The operator runs the `forward` of the class, on
+tensors and on fake tensors.  Its schema follows from the calls in one run of the module: tensors, numbers and strings
+are arguments with the names of the parameters of `forward`; parameters and buffers of a module follow.
 """
 
 import contextlib
@@ -78,7 +78,7 @@ class _CallGroups:
 def classes_as_operators(
     plan: ExportState, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Replace the classes of the plan by operators inside the block.
+    """Replace the classes of the plan with operators inside the block.
 
     The module runs once, without gradients and on copies of the arguments, to record how its classes are called.
     """
@@ -229,8 +229,8 @@ def _call(
         changed = next((name for name, leaf in read.items() if write_count(leaf) != before[name]), None)
         if changed is not None:
             raise ExportError(
-                f"{one.label} changes its argument {changed!r} in place, and a node cannot; let it work on a copy "
-                f"({changed}.clone()) and return that."
+                f"{one.label} changes its argument {changed!r} in place, which a node cannot do. Change a copy "
+                f"({changed}.clone()) and return it."
             )
         if group is None:
             kinds = pytree.tree_map(lambda leaf: True if isinstance(leaf, torch.Tensor) else _Fixed(leaf), results)
@@ -238,8 +238,8 @@ def _call(
         return results
     if group is None:
         raise ExportError(
-            f"{one.label} is called with other kinds of arguments in the export than when the module is run; let it be "
-            "called with the same ones."
+            f"{one.label} is called with other kinds of arguments in the export than in a run of the module. Call it "
+            "with the same kinds."
         )
     given = [leaf for leaf, slot in zip(leaves, slots, strict=True) if slot.type]
     state = _state(owner)
@@ -272,12 +272,12 @@ def _define(library: Any, group: _CallGroup, number: int) -> None:
     packed = next((kept for kept in _packed_weights(group.owner)), None)
     if packed is not None:
         raise ExportError(
-            f"{one.label} keeps its weights in {packed}, which is no tensor, so that the node would lose them; export "
-            "the module before it is quantised."
+            f"{one.label} keeps its weights in {packed}, which is not a tensor, so a node would lose them. Export "
+            "the module before it is quantized."
         )
     count = sum(leaf is True for leaf in pytree.tree_leaves(group.returned))
     if not count:
-        raise ExportError(f"{one.label} returns no tensor, so it cannot be one node; name what it calls instead.")
+        raise ExportError(f"{one.label} returns no tensor, so it cannot be a node. Use the operators in it.")
     returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
     library.define(f"{name}({', '.join(inputs)}) -> {returns}")
     kernel = _kernel(group)

@@ -73,7 +73,7 @@ def example_inputs(
     own = tensor_names(tensors)
     if input_names is not None and len(input_names) != len(own):
         raise UsageError(
-            f"There are {len(input_names)} input names for {len(own)} tensors among the arguments; give one for each, "
+            f"There are {len(input_names)} input names for {len(own)} tensors in the arguments. Give one for each, "
             f"in the order of {', '.join(own)}."
         )
     names = tuple(input_names or own)
@@ -113,7 +113,7 @@ def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     except TypeError as error:
         name = f"{type(module).__name__}.forward" if isinstance(module, torch.nn.Module) else str(module.__name__)
         raise UsageError(
-            f"{name}{signature} does not take these arguments ({error}); give them as a tuple."
+            f"{name}{signature} does not accept these arguments ({error}). Give them as a tuple."
         ) from error
     found: dict[str, Any] = {}
     for name, value in given.arguments.items():
@@ -124,7 +124,7 @@ def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
             found[name] = value
     for name, value in found.items():
         if any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in pytree.tree_leaves(value)):
-            raise UsageError(f"The argument {name!r} is of numpy, and modules take tensors; give torch.as_tensor(it).")
+            raise UsageError(f"Argument {name!r} is a numpy array, but modules take tensors. Use torch.as_tensor.")
     return found
 
 
@@ -168,8 +168,9 @@ def _by_name(free: Mapping[str, Any] | Sequence[Any], arguments: Mapping[str, An
         return free
     if isinstance(free, str) or not isinstance(free, Sequence) or len(free) != len(arguments):
         raise UsageError(
-            f"dynamic_shapes is {free!r}; give free sizes by argument, as {{'{next(iter(arguments), 'x')}': "
-            f"{{0: 'batch'}}}}, or in a sequence one for each of the {len(arguments)} arguments."
+            f"dynamic_shapes is {free!r}. Give dynamic sizes by argument, for example "
+            f"{{'{next(iter(arguments), 'x')}': {{0: 'batch'}}}}, or a sequence with one entry for each of the "
+            f"{len(arguments)} arguments."
         )
     return dict(zip(arguments, free, strict=True))
 
@@ -185,10 +186,10 @@ def _dynamic_axes(
     for key, spec in given.items():
         places = [place for place, (name, _) in enumerate(tensors) if key in (name, own[place], names[place])]
         if not places:
-            raise UsageError(f"dynamic_shapes names {key!r}, which is no input; the inputs are {', '.join(names)}.")
+            raise UsageError(f"dynamic_shapes has {key!r}, which is not an input. The inputs are {', '.join(names)}.")
         specs = _specs(arguments[key], spec) if key in arguments else [spec]
         if len(specs) != len(places):
-            raise UsageError(f"dynamic_shapes gives {len(specs)} shapes for the {len(places)} tensors of {key!r}.")
+            raise UsageError(f"dynamic_shapes has {len(specs)} shapes for the {len(places)} tensors of {key!r}.")
         for place, one in zip(places, specs, strict=True):
             found[place] = _axes(key, one, tensors[place][1].dim())
     return tuple(found)
@@ -211,12 +212,12 @@ def _axes(key: str, spec: Any, rank: int) -> dict[int, str]:
     if spec is None:
         return {}
     if not isinstance(spec, (Mapping, Sequence)) or isinstance(spec, str):
-        raise UsageError(f"dynamic_shapes is {spec!r} for {key!r}; give its free sizes by axis, as {{0: 'batch'}}.")
+        raise UsageError(f"dynamic_shapes is {spec!r} for {key!r}. Give sizes by axis, for example {{0: 'batch'}}.")
     pairs = spec.items() if isinstance(spec, Mapping) else enumerate(spec)
     found = {}
     for axis, name in pairs:
         if not isinstance(axis, int) or not -rank <= axis < rank:
-            raise UsageError(f"dynamic_shapes names axis {axis!r} of {key!r}, which has {rank} axes.")
+            raise UsageError(f"dynamic_shapes has axis {axis!r} for {key!r}, which has {rank} axes.")
         if name is not None and name is not torch.export.Dim.STATIC and not isinstance(name, int):
             plain = name if isinstance(name, str) else getattr(name, "__name__", f"{key}_{axis % rank}")
             found[axis % rank] = str(plain)

@@ -90,7 +90,7 @@ class ExportState:
 
 
 def promote_scalar(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """A number as an array in the dtype that torch promotes it to beside a tensor."""
+    """A number as an array, in the dtype to which torch promotes it in an operation with a tensor."""
     if isinstance(value, torch.Tensor):
         value = value.item()
     kind = torch.result_type(torch.empty(1, dtype=dtype), value) if dtype is not None else torch.tensor(value).dtype

@@ -39,7 +39,7 @@ def split(name: Any, what: str) -> tuple[str, str]:
     """Divide `domain::name`.  Raises UsageError for another form and for a value that is not a string."""
     domain, colons, rest = name.partition("::") if isinstance(name, str) else ("", "", "")
     if not (domain and colons and rest) or "::" in rest or any(letter.isspace() for letter in str(name)):
-        raise UsageError(f"{what} is {name!r}, which has no '::' between two names; write it as 'mylibrary::op'.")
+        raise UsageError(f"{what} is {name!r}, but it must have two names with '::' between, as in 'mylibrary::op'.")
     return domain, rest
 
 
@@ -53,14 +53,14 @@ def overloads(name: str) -> tuple[tuple[Any, ...], str]:
     packet = _packet(namespace, base)
     if packet is None:
         raise UnknownOperator(
-            f"torch has no operator {namespace}::{base}; {_hint(namespace, base)} before you make it a placeholder."
+            f"torch has no operator {namespace}::{base}. {_hint(namespace, base)} before you make it a placeholder."
         )
     found = [getattr(packet, one) for one in packet.overloads()]
     if overload:
         named = [one for one in found if one._overloadname == overload]
         if not named:
             listed = ", ".join(one._overloadname for one in found)
-            raise UsageError(f"{namespace}::{base} has no overload {overload!r}; it has {listed}.")
+            raise UsageError(f"{namespace}::{base} has no overload {overload!r}. It has {listed}.")
         found = [*named, *(one for one in found if one not in named)]
     usable = [one for one in found if not any(item.is_out for item in one._schema.arguments)]
     return tuple(usable or found), f"{namespace}::{base}"
@@ -90,5 +90,5 @@ def _hint(namespace: str, base: str) -> str:
     names = [one for one in torch._C._dispatch_get_all_op_names() if one.startswith(f"{namespace}::")]
     near = close_matches(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, cutoff=0.75)
     if near:
-        return f"did you mean {' or '.join(near)}? Otherwise define it with torch.library"
-    return "define it with torch.library.custom_op or load the library that registers it"
+        return f"Did you mean {' or '.join(near)}? If not, define it with torch.library"
+    return "Define it with torch.library.custom_op, or load the library that registers it,"

@@ -102,7 +102,7 @@ def placeholders(named: Iterable[OperatorLike] | Mapping[OperatorLike, str]) -> 
         for key in one.ops or (one.cls,):
             if key in seen and seen[key] is not one:
                 raise UsageError(
-                    f"{seen[key].label} and {one.label} are placeholders for the same operator; name it once."
+                    f"{seen[key].label} and {one.label} are placeholders for the same operator. Give it once."
                 )
             seen[key] = one
     return found
@@ -119,10 +119,10 @@ def _text(named: OperatorLike) -> str:
     if isinstance(named, torch.library.CustomOpDef):
         return str(named._qualname)
     if isinstance(named, torch.nn.Module):
-        raise UsageError(f"A placeholder is a module class, not a module; name {type(named).__name__} itself.")
+        raise UsageError(f"A placeholder is a module class, not a module. Give {type(named).__name__} itself.")
     what = getattr(named, "__name__", None) or repr(named)
     raise UsageError(
-        f"{what} is no operator that an exporter meets; name it as 'aten::{what}' or torch.ops.aten.{what}, or give an "
+        f"{what} is not an operator that an exporter sees. Give 'aten::{what}', torch.ops.aten.{what}, or an "
         "autograd.Function or nn.Module class."
     )
 
@@ -155,32 +155,32 @@ def require_exportable(one: Placeholder) -> None:
     """Raise UsageError for an operation that no node can represent, and for one without a fake kernel."""
     if one.domain == "ai.onnx":
         raise UsageError(
-            f"{one.label} would be a node of ai.onnx, which has ops of its own; give its node another domain, and "
-            "register what replaces it with surgeon.torch.register."
+            f"{one.label} would be a node of ai.onnx, which has its own ops. Give the node another domain, and "
+            "register its replacement with surgeon.torch.register."
         )
     for op in one.ops[:1]:
         if op._schema.is_mutable and one.cls is None:
             raise UsageError(f"{mutation_message(op._schema.name)}.")
         if any("Tensor" not in str(item.type) or "List" in str(item.type) for item in op._schema.returns):
             raise UsageError(
-                f"{op._schema.name} returns a list or a number, and a node returns tensors; name what it is used "
-                "in, such as the module class."
+                f"{op._schema.name} returns a list or a number, but a node returns tensors. Use a module class that "
+                "calls it as the placeholder."
             )
         if not op._schema.returns:
-            raise UsageError(f"{op._schema.name} returns nothing, so nothing in a model would be of it; leave it out.")
+            raise UsageError(f"{op._schema.name} returns nothing, so a model cannot contain it. Leave it out.")
         if not has_fake(op):
             raise UsageError(
-                f"{op._schema.name} has no fake kernel, so the shapes after it would be unknown; register one with "
+                f"{op._schema.name} has no fake kernel, so the shapes after it would be unknown. Register one with "
                 f"torch.library.register_fake({op._schema.name!r})."
             )
 
 
 def mutation_message(name: str) -> str:
     """The message on an operator that writes into its arguments, without a full stop."""
-    problem = f"{name} changes its arguments in place, and a node cannot"
+    problem = f"{name} changes its arguments in place, which a node cannot do"
     if name.startswith("aten::"):
-        return f"{problem}; name the operator that returns the result instead"
-    return f"{problem}; name a module class that calls it as a placeholder, or call an operator that returns the result"
+        return f"{problem}. Use the operator that returns the result instead"
+    return f"{problem}. Use a module class that calls it as the placeholder, or an operator that returns the result"
 
 
 def has_fake(op: Any) -> bool:

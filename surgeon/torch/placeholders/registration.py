@@ -45,26 +45,26 @@ _registered: dict[Any, Registration] = {}
 
 
 def register(op: OperatorLike, symbolic: Symbolic | None = None, *, name: str | None = None, opset: int = 1) -> Any:
-    """Let every export write an operator as a function says, whichever the exporter.
+    """Register a function that writes an operator in every export, with either exporter.
 
-    It holds at `opset` of ai.onnx and above, until one that is registered for a higher opset; an export below raises
-    ExportError.  A later registration for the same opset replaces the earlier.
+    The function is used from `opset` of ai.onnx up to the next registered opset.  An export at a lower opset raises
+    ExportError.  A later registration for the same opset replaces the earlier one.
 
     Args:
         op: "ns::name", a torch.ops operator, an autograd.Function or an nn.Module class.
-        symbolic: builds the nodes with the helpers of `surgeon.Graph`; its parameters after the graph are arguments of
-            the operator, by their names in torch's schema or, where it has none of that name, by position, as torch's
-            own symbolic functions take them: tensors (None where left out), and plain values for all else.  A parameter
-            by keyword alone that the schema does not have stays at its default (out=None).  Without a symbolic the
-            operator becomes a placeholder, and what is returned decorates one.
-        name: `domain::Name` of the placeholder; the operator's own by default.
-        opset: from which it holds.
+        symbolic: builds the nodes with the helpers of `surgeon.Graph`.  Its parameters after the graph are arguments of
+            the operator, by their names in torch's schema.  A parameter with another name is taken by position, as in
+            torch's own symbolic functions.  Arguments are tensors (None if omitted) and plain values.  A keyword-only
+            parameter that the schema does not have keeps its default (out=None).  Without a symbolic the operator
+            becomes a placeholder, and the returned decorator registers a symbolic.
+        name: `domain::Name` of the placeholder; by default that of the operator.
+        opset: first opset at which the function is used.
 
     Returns:
         The symbolic, or a decorator for one.
 
     Raises:
-        UsageError: an operator that torch does not have, or parameters that it does not have.
+        UsageError: torch does not have the operator, or the operator does not have a parameter.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -74,7 +74,7 @@ def register(op: OperatorLike, symbolic: Symbolic | None = None, *, name: str | 
         >>> surgeon.torch.unregister("aten::asinh")
     """
     if isinstance(opset, bool) or not isinstance(opset, int) or opset < 1:
-        raise UsageError(f"An operator is registered from an opset on, a number from 1, not {opset!r}.")
+        raise UsageError(f"opset must be an integer of at least 1, not {opset!r}.")
     one = placeholder(op, name, asked=False)
     require_exportable(one)
     if symbolic is not None:
@@ -95,14 +95,14 @@ def register(op: OperatorLike, symbolic: Symbolic | None = None, *, name: str | 
 
 
 def unregister(op: OperatorLike, opset: int | None = None) -> None:
-    """Take back what `register` did for an operator.
+    """Undo `register` for an operator.
 
     Args:
         op: as for `register`.
-        opset: for which it was registered; None for all.
+        opset: opset of the registration; None for all.
 
     Raises:
-        UsageError: there is none.
+        UsageError: nothing is registered.
 
     Examples:
         >>> import surgeon.torch
@@ -113,7 +113,7 @@ def unregister(op: OperatorLike, opset: int | None = None) -> None:
     entry = _registered.get(_key(one))
     if entry is None or (opset is not None and opset not in entry.symbolics):
         where = "" if opset is None else f" for opset {opset}"
-        raise UsageError(f"Nothing is registered for {one.label}{where}, so there is nothing to take back.")
+        raise UsageError(f"Nothing is registered for {one.label}{where}.")
     if opset is not None:
         del entry.symbolics[opset]
     if opset is None or not entry.symbolics:
@@ -131,7 +131,7 @@ def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
 def replace(
     model: onnx.ModelProto, registered: Sequence[Registration], plan: ExportState, counts: Counter[str], opset: int
 ) -> tuple[onnx.ModelProto, Counter[str]]:
-    """Replace the placeholders of registered operators by the nodes that their symbolic functions build.
+    """Replace the placeholders of registered operators with the nodes that their symbolic functions build.
 
     Returns the model and the number of remaining placeholders by name.  Raises ExportError if an operator is only
     registered for higher opsets, and if a symbolic function declines a node.
@@ -145,8 +145,8 @@ def replace(
         at = entry.at(opset)
         if at is None:
             raise ExportError(
-                f"{one.label} is registered for opset {min(entry.symbolics)} and above, and the export writes {opset}; "
-                f"register it for {opset} as well, or export at {min(entry.symbolics)}."
+                f"{one.label} is registered for opset {min(entry.symbolics)} and above, but the export writes {opset}. "
+                f"Register it for opset {opset} too, or export at opset {min(entry.symbolics)}."
             )
         function = entry.symbolics[at]
         if function is not None:
@@ -160,7 +160,9 @@ def replace(
         left[one.name] -= done
         if done < wanted:
             why = next((miss.reason for miss in report.misses if miss.rule == each.name), "it was declined")
-            raise ExportError(f"What is registered for {one.label} does not suit {wanted - done} of its nodes: {why}.")
+            raise ExportError(
+                f"The function registered for {one.label} does not fit {wanted - done} of its nodes: {why}."
+            )
     _drop_imports(made, {one.domain for one, _ in rules})
     return made, left
 
@@ -195,8 +197,8 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
         several = results if isinstance(results, (list, tuple)) else [results]
         if len(several) != written.outputs:
             raise ExportError(
-                f"What is registered for {one.label} returns {len(several)} tensors, and the operator "
-                f"{written.outputs}; return one for each, in order."
+                f"The function registered for {one.label} returns {len(several)} tensors, but the operator returns "
+                f"{written.outputs}. Return one for each, in order."
             )
         used = [*node.outputs, *[""] * written.outputs]
         return [value for value, name in zip(several, used, strict=False) if name]
@@ -232,8 +234,8 @@ def _call(
             continue
         text = f"the tensor {value.name!r}" if argument.is_tensor and hasattr(value, "name") else repr(value)
         raise ExportError(
-            f"What is registered for {one.label} does not take {argument.name!r}, which is {text} here; give it a "
-            f"parameter {argument.name!r} and heed it."
+            f"The function registered for {one.label} has no parameter {argument.name!r}, which is {text} here. "
+            "Add the parameter and use it."
         )
     return call
 
@@ -290,11 +292,11 @@ def _require_parameters(one: Placeholder, function: Symbolic) -> None:
     """Raise UsageError for an object that is not callable, and for parameters that the operator does not have."""
     if not callable(function):
         raise UsageError(
-            f"What is registered for {one.label} is {function!r}, which cannot be called; give a function."
+            f"{function!r} cannot be registered for {one.label}, because it is not callable. Give a function."
         )
     if not inspect.signature(function).parameters:
         raise UsageError(
-            f"What is registered for {one.label} takes no parameters; the first is the graph: def f(g, ...)."
+            f"The function registered for {one.label} has no parameters. The first one is the graph: def f(g, ...)"
         )
     known = _argument_names(one)
     parameters = _after_the_graph(function)
@@ -304,15 +306,15 @@ def _require_parameters(one: Placeholder, function: Symbolic) -> None:
         is_none = item.name not in known and not any(item.name in sources for sources in taken)
         if is_none and not is_own and item.kind is not inspect.Parameter.VAR_KEYWORD:
             raise UsageError(
-                f"What is registered for {one.label} takes {str(item)!r}, which is no argument of it; its arguments "
-                f"are {', '.join(known)}."
+                f"The function registered for {one.label} has a parameter {str(item)!r}, which is not an argument of "
+                f"the operator. Its arguments are {', '.join(known)}."
             )
     for sources in taken:
         for source, count in Counter(sources.values()).items():
             if count > 1:
                 both = " and ".join(repr(name) for name, other in sources.items() if other == source)
                 raise UsageError(
-                    f"What is registered for {one.label} takes {source!r} as {both}; call one of them otherwise."
+                    f"The function registered for {one.label} takes {source!r} as both {both}. Rename one of them."
                 )
 
 
