@@ -32,9 +32,9 @@ class Interval(NamedTuple):
 def interval_of(numbers: Sequence[float]) -> Interval:
     """Return the median and its confidence interval; 0 to infinity for fewer than six numbers.
 
-    The interval goes from the k-th smallest to the k-th largest number (Conover, Practical Nonparametric Statistics,
-    3.2).  Consider the probability that fewer than k of n independent draws are on one side of the true median, which
-    is binomial(n, 1/2).  k is the largest number for which it is at most 2.5 %.
+    The interval goes from the k-th smallest to the k-th largest number.  The number of draws on one side of the true
+    median is binomial(n, 1/2).  k is the largest number for which it is below k with a probability of at most 2.5 %
+    (Conover, Practical Nonparametric Statistics, 3.2).
     """
     ordered = sorted(numbers)
     k = _rank(len(ordered))
