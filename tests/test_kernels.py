@@ -483,7 +483,7 @@ class TestCommandLine:
         source = gelus(tmp_path, 1)
         output = command("explain", source, "--rules", "gelu", "--ep", "tensorrt").stdout
         assert "has no kernel for com.microsoft::Gelu" in output
-        assert "gelu fires" in command("explain", source, "--rules", "gelu", "--ep", "cuda").stdout
+        assert "fires    gelu 1" in command("explain", source, "--rules", "gelu", "--ep", "cuda").stdout
 
     @pytest.mark.parametrize("words", [["rewrite", "in.onnx", "out.onnx"], ["explain", "in.onnx"]])
     def test_an_unknown_provider(self, tmp_path, words):
