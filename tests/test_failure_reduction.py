@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[str, str, str, str]] = {
         INTEGERS,
         "{ a = Cast<to = 6>(x) b = Cast<to = 7>(a) y = Neg(b) }",
         "{ y = Neg(x) }",
-        "x = 9223372036854775807 gives -9223372036854775807 instead of 1 (by integers of every bit length)",
+        "x = 9223372036854775807 gives -9223372036854775807 instead of 1 (by integers of every length)",
     ),
     "two elements together": (
         "(float[n, 6] x) => (float[n, 1] y) ",

@@ -219,7 +219,7 @@ def test_integers_that_a_narrower_type_does_not_hold(wide, narrow):
     text = f"({wide}[n] x) => ({wide}[n] y) {{ a = Cast<to = {narrow}>(x) b = Cast<to = {back}>(a) y = Neg(b) }}"
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse(text), without_casts)
-    assert "integers of every bit length" in caught.value.report.rolled_back[0].proof.reason
+    assert "integers of every length" in caught.value.report.rolled_back[0].proof.reason
 
 
 @pytest.mark.parametrize("dtype", ["float", "float16"])

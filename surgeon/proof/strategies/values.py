@@ -222,7 +222,7 @@ def _near(can_sum: bool, first: int, place: int) -> Fill:
 
 
 @strategy(
-    "integers of every bit length",
+    "integers of every length",
     because="an integer wraps, is cut to half of its bits, or goes through a float: one number for each count of bits, "
     "and both ends of the dtype",
 )

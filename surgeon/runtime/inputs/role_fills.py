@@ -319,7 +319,7 @@ def integers_of_every_length(*, can_sum: bool, first: int = 0, beside: int = 0) 
         places = (first + np.arange(math.prod(blank.shape))) % len(near)
         return nonzero_divisor(blank, np.array(near, dtype=object)[places].reshape(blank.shape))
 
-    return Fill("integers of every bit length", make)
+    return Fill("integers of every length", make)
 
 
 def mixed_integers(*, can_sum: bool) -> Fill:
@@ -329,7 +329,7 @@ def mixed_integers(*, can_sum: bool) -> Fill:
         numbers = np.array(_every_length(blank, can_sum), dtype=object)
         return nonzero_divisor(blank, numbers[blank.random.integers(0, len(numbers), blank.shape)])
 
-    return Fill("integers of every bit length, mixed", make)
+    return Fill("integers of every length, mixed", make)
 
 
 def near_end(*, is_low: bool) -> Fill:
