@@ -88,12 +88,19 @@ def test_rule_objects_and_names_mix_and_count_once():
     ]
 
 
-@pytest.mark.parametrize("wrong", [None, 3, [None], ["gelu", 3], [["gelu"]], b"gelu", rewrite])
+@pytest.mark.parametrize("wrong", [3, [None], ["gelu", 3], [["gelu"]], b"gelu", rewrite])
 def test_what_is_neither_a_name_nor_a_rule_is_reported(wrong):
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
     for asked in (rewrite, lambda *given: list(surgeon.find(*given)), surgeon.explain):
         with pytest.raises(UsageError, match=r"^Expected a rule, .* got an object of type \w+\."):
             asked(model, wrong)
+
+
+def test_no_rules_at_all_are_reported_where_there_is_no_default():
+    """`rewrite` and `explain` run the group for the target instead."""
+    model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
+    with pytest.raises(UsageError, match="of type NoneType"):
+        list(surgeon.find(model, None))
 
 
 @pytest.mark.parametrize("wrong", ["graph", "bytes", None, 3])

@@ -371,7 +371,7 @@ def test_rules_lists_groups_and_families_on_a_screen(monkeypatch: pytest.MonkeyP
     assert max(map(len, lines)) <= 80
     assert lines[0] == "Groups:"
     assert lines.index("Families:") == len(groups()) + 2
-    assert re.fullmatch(r"  ort +[0-9]+  all fusions for ONNX Runtime", lines[1])
+    assert re.fullmatch(r"  ort +[0-9]+  all fusions for ONNX Runtime \(default\)", lines[1])
     assert set(purposes()) == set(groups())
     assert {rule["name"] for rule in result_in(run("rules", "--json").stdout)["rules"]} >= {"gelu", "bias_gelu"}
 

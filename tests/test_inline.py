@@ -335,11 +335,6 @@ class TestRefused:
         with pytest.raises(GraphError, match=r"ReduceMean changed at opset 18; write the body at opset 18"):
             surgeon.rewrite(model("y = my.mean(x)", old), inline="my::mean")
 
-    def test_nothing_asked_for(self, tmp_path):
-        result = command("rewrite", tmp_path / "a.onnx", tmp_path / "b.onnx")
-        assert result.exit_code == 2
-        assert "name rules with --rules, or local functions with --inline" in result.output
-
 
 class TestAtTheCommandLine:
     """surgeon rewrite --inline."""

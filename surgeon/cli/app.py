@@ -25,7 +25,7 @@ def _traceback(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
 def main() -> None:
     """Rewrite, edit, convert and check ONNX models.  surgeon verifies each change and keeps the rest of the file.
 
-    Example: surgeon rewrite in.onnx out.onnx --rules gelu
+    Example: surgeon rewrite in.onnx out.onnx
     Exit codes: 1 a check failed, 3 an expectation was not met
     """
 

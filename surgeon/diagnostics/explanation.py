@@ -36,7 +36,7 @@ from surgeon.pipeline.rewriting.rule_run import RuleRun, gc_paused, open_index
 from surgeon.pipeline.rewriting.rule_set import Rules
 from surgeon.printed_commands import command
 from surgeon.result_base import ResultBase, json_of
-from surgeon.rules.catalogue import resolve, unique_rules
+from surgeon.rules.catalogue import default_group, resolve, unique_rules
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.matcher import find, match_at
@@ -111,7 +111,7 @@ class Mismatches(ResultBase, list[Mismatch]):
 
 def explain(
     source: ModelLike,
-    rules: Rules,
+    rules: Rules | None = None,
     *,
     target: str = "ort",
     ep: str | None = None,
@@ -151,7 +151,7 @@ def explain(
 
 def explanations(
     source: ModelLike,
-    rules: Rules,
+    rules: Rules | None = None,
     *,
     target: str = "ort",
     ep: str | None = None,
@@ -162,7 +162,7 @@ def explanations(
     resolve_provider(target, ep)
     if top is not None and top < 1:
         raise UsageError(f"Invalid top={top}. Give at least 1.")
-    chosen = unique_rules(resolve(rules))
+    chosen = unique_rules(resolve(default_group(target) if rules is None else rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
         found_by_rule = _explain_after_run(model, early, early, target=target, ep=ep, node=node, top=top, before={})

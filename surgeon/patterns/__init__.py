@@ -228,8 +228,8 @@ GROUPS = {
 }
 
 PURPOSES = {
-    "ort": "all fusions for ONNX Runtime",
-    "transformers": "the same, for transformers only",
+    "ort": "all fusions for ONNX Runtime (default)",
+    "transformers": "for transformers: also EmbedLayerNorm, but no batch norms",
     "onnx": "fusions and lowerings to standard ops (--target onnx)",
     "tensorrt": "forms that TensorRT reads (--target tensorrt)",
     "attentions": "attention, with masks, caches and rotary embeddings",

@@ -25,6 +25,7 @@ from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.rule import Rule
 from surgeon.rules.rule import rule as decorator
 from surgeon.script_imports import importable
+from surgeon.target_registry import target_of
 from surgeon.text import close_matches
 
 RuleSelector = str | Rule | LocalFunction
@@ -126,14 +127,11 @@ def packs() -> dict[str, list[str]]:
     return found
 
 
-def _changed(folder: str) -> int:
-    return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # inside an archive nothing changes
-
-
 def _modules_in(folder: str) -> list[str]:
     """The rule modules in a folder and in the packages below it, by their names there, as "norms.layer_norm"."""
     found: list[str] = []
-    for name, is_package in _listed(folder, _changed(folder)):
+    changed = os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # inside an archive nothing changes
+    for name, is_package in _listed(folder, changed):
         if is_package:
             found += [f"{name}.{inner}" for inner in _modules_in(os.path.join(folder, name))]
         else:
@@ -160,6 +158,11 @@ def groups() -> dict[str, list[str]]:
         for name, members in _pack_table(point.module, "GROUPS").items():
             found.setdefault(name, []).extend(members)
     return found
+
+
+def default_group(target: str) -> str:
+    """The group of rules for a target: that of its name, or of the target that it equals, or "ort"."""
+    return next((name for name in (target, target_of(target).like) if name in groups()), "ort")
 
 
 def purposes() -> dict[str, str]:
@@ -211,9 +214,7 @@ def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:
 def _split_name(name: str) -> tuple[str, str]:
     """The place of rules, and the name of one of them; "" for all."""
     place, colon, inner = name.rpartition(":")
-    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py does not separate
-        return name, ""
-    return place, inner
+    return (place, inner) if colon and not name.endswith(".py") else (name, "")  # not the colon of C:\\rules.py
 
 
 def file_of(name: str) -> Path | None:

@@ -25,5 +25,5 @@ def explain(
     from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
-    found = explanations(source, rules, node=node, **settings)
+    found = explanations(source, rules or None, node=node, **settings)
     emit([found], report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))

@@ -28,8 +28,8 @@ def rewrite(
 ) -> None:
     """Replace the subgraphs of IN that match the rules, prove each replacement, and write OUT.
 
-    IN and OUT may be the same file.
-    Example: surgeon rewrite in.onnx out.onnx --rules gelu
+    IN and OUT may be the same file.  Without --rules, surgeon runs the group of rules for the target.
+    Example: surgeon rewrite in.onnx out.onnx
     Exit codes: 1 a site was rolled back or a check failed, 3 --expect was not met
 
     Args:
@@ -40,14 +40,12 @@ def rewrite(
     """
     from surgeon.pipeline.rewriting.rewrite import rewrite as run
 
-    if not rules and not inline and not plugins:
-        raise UsageError("No rules given. Choose rules with --rules, for example --rules transformers.")
     requested: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *rules]
     settings["inline"] = [name for item in inline for name in item.split(",") if name]
 
     shown = {name: settings.pop(name) for name in SHOWN.split()}
     run_and_report(
-        lambda note: run(source, requested, output=output, options=options, progress=note, **settings),
+        lambda note: run(source, requested or None, output=output, options=options, progress=note, **settings),
         (source, output),
         **shown,
     )

@@ -70,7 +70,7 @@ def document(report: RewriteReport) -> Document:
     same = "" if report.changed or report.steps else "a copy of the input"
     names = site_names(report)
     done, rows = list(done_lines(report, names)), list(summary_rows(report, names))
-    is_plain = len(rows) == 1 and len(set(names.values())) <= 1
+    is_plain = len(rows) == 1 + bool(report.default_group) and len(set(names.values())) <= 1
     more = "nodes: --diff" if report.rolled_back else "or --report report.html"
     advice = "" if is_plain else f"details: -v, {more}"
     return headed_document(

@@ -61,6 +61,8 @@ def done_lines(report: RewriteReport, names: SiteNames) -> Iterator[Text]:
 def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text, Text]]:
     """The rows below the lines of effects."""
     yield outcome(report.outcome), _outcome_words(report, names)
+    if report.default_group:
+        yield "rules", f"{report.default_group}, the default for target {report.target}"
     yield from lines_of("undone", _undone_lines(report))
     yield from lines_of("why", _unproved_lines(report, names))
     yield from lines_of("note", _notes(report, names))

@@ -45,6 +45,8 @@ class RewriteReport(Report):
     """Target that the rules wrote for."""
     selection: dict[str, tuple[str, ...]]
     """Names of the rules that ran, by the name that the user gave."""
+    default_group: str = ""
+    """Group of rules that ran because the user named no rules."""
     sites: list[Site] = field(default_factory=list)
     """Sites that are in the result."""
     rolled_back: list[Site] = field(default_factory=list)
@@ -163,7 +165,7 @@ class RewriteReport(Report):
         """The report as values that JSON supports."""
         places = {id(proof): place for place, proof in enumerate(self.proofs)}
         return {
-            **json_of(self, "source output target ep? rules=selection outcome assumptions?"),
+            **json_of(self, "source output target ep? rules=selection default_group? outcome assumptions?"),
             **json_of(self, "nodes_before nodes_after constants edited? upgrade not_upgraded"),
             **({"unused": list(self.unused)} if self.unused else {}),
             **json_of(self, "dims? refused? next_steps? counts"),

@@ -20,7 +20,7 @@ from surgeon.pipeline.rewriting.rule_run import gc_paused, open_index
 from surgeon.pipeline.rewriting.rule_set import Rules, RuleSet, UpgradeChoice
 from surgeon.proof.check_options import CHECKS, Check, CheckOptions, require_output
 from surgeon.result_base import ModelAndReport
-from surgeon.rules.catalogue import resolve, unique_rules
+from surgeon.rules.catalogue import default_group, resolve, unique_rules
 from surgeon.rules.matching.match import Match
 
 __all__ = ["Rules", "find", "rewrite"]
@@ -28,7 +28,7 @@ __all__ = ["Rules", "find", "rewrite"]
 
 def rewrite(
     source: ModelLike,
-    rules: Rules = (),
+    rules: Rules | None = None,
     *,
     inline: str | Sequence[str] = (),
     output: str | os.PathLike[str] | None = None,
@@ -55,7 +55,7 @@ def rewrite(
         rules: comma-separated rules or groups: "gelu", "transformers", "./my_rules.py", "./my_rules.py:name",
             "package.module:name".  Exclude a rule with "-name".  The post-processing of a detector, such as "nms", is
             appended before the rules run.  In Python, rule objects and local functions too; `RewriteReport.edited`
-            describes the post-processing.
+            describes the post-processing.  Default: the group for the target, for example "ort".
         inline: inline local functions before the rules run: "domain::Name", or "all".
         output: output path, if the source is a path.
         target: runtime that the model is for: "ort", "onnx", "tensorrt", "contrib", "decomposed", or an installed
@@ -99,18 +99,13 @@ def rewrite(
     if check in ("sites", "none") and (checks.options.inputs or checks.options.layers):
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     require_output(is_in_memory(source), output, dry_run)
+    group = "" if inline or rules is not None else default_group(target)
+    patterns = _listed(inline), _listed(only), _listed(skip)
     rule_set = RuleSet(
-        rules,
-        inline=_listed(inline),
-        only=_listed(only),
-        skip=_listed(skip),
-        approximate=approximate,
-        upgrade=upgrade,
-        expect=expect or {},
-        target=target,
-        ep=ep,
+        group or rules or (), *patterns, approximate, upgrade=upgrade, expect=expect or {}, target=target, ep=ep
     )
     rule_set.require()
+    rule_set.report.default_group = group
     with gc_paused():
         made, _ = run(source, [rule_set], replace(checks, progress=progress), Saving(output, external_data, force))
     report = rule_set.report
