@@ -53,11 +53,11 @@ def _written(name: str, data: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (_truncated, "cut off"),
+        (_truncated, "truncated"),
         (_written("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64)), "PNG picture"),
         (_written("a.onnx", b"hello, this is text\n"), "text file"),
         (_written("a.onnx", b""), "is empty"),
-        (lambda folder: folder / "missing.onnx", "does not exist"),
+        (lambda folder: folder / "missing.onnx", "File not found"),
         (lambda folder: folder, "is a folder"),
     ],
 )
@@ -85,7 +85,7 @@ def test_names_that_are_not_utf8_get_one_sentence_or_do_not_matter(tmp_path: Pat
         result = run(*command)
         if result.exit_code:
             failed += 1
-            assert "holds a name that is not UTF-8" in one_sentence(result, 2)
+            assert "has a name that is not UTF-8" in one_sentence(result, 2)
     assert failed
 
 
@@ -204,11 +204,11 @@ def test_streams_that_the_caller_closed_do_not_matter(tmp_path: Path, closed: st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rewrite", "IN", "OUT", "-r", "gelu", "--proof-time", "1e10"), "cannot take 1e+10 s"),
-        (("rewrite", "IN", "OUT", "-r", "gelu", "--check", "model", "--run-time", "1e10"), "cannot take 1e+10 s"),
+        (("rewrite", "IN", "OUT", "-r", "gelu", "--proof-time", "1e10"), "Invalid proof time 1e+10 s"),
+        (("rewrite", "IN", "OUT", "-r", "gelu", "--check", "model", "--run-time", "1e10"), "run time of 1e+10 s"),
         (("edit", "IN", "OUT", "--dim", "n=9223372036854775808"), "from 0 to 2^63 - 1"),
-        (("rewrite", "IN", "IN/out.onnx", "-r", "gelu"), "is a file, in which nothing can lie"),
-        (("split", "IN", "IN/parts", "--at", "l0d"), "is a file, in which nothing can lie"),
+        (("rewrite", "IN", "IN/out.onnx", "-r", "gelu"), "is a file, not a folder"),
+        (("split", "IN", "IN/parts", "--at", "l0d"), "is a file, not a folder"),
         (("rewrite", "IN", "OUT", "-r", "./folder.py"), "folder.py is a folder. Give a rule file in it"),
         (("learn", "torch.nn:GELU", "--shape", "x"), "Invalid shape 'x'"),
         (("learn", "torch.nn:GELU", "--shape", "2,,3"), "Invalid shape '2,,3'"),

@@ -28,8 +28,8 @@ from tests.wire_strategies import record, varint
         (b"\x08\x08\x12\x03abc", "no graph"),
         (b"\x0a\x03abc", "no graph|text"),
         (b"\x12\x34\x56\x78\x9a", "damaged"),
-        (bytes(100), "no ONNX model, as its first bytes show"),
-        (b"\x7fELF" + bytes(100), "no ONNX model, as its first bytes show"),
+        (bytes(100), "is not an ONNX model \\("),
+        (b"\x7fELF" + bytes(100), "is not an ONNX model \\("),
     ],
 )  # fmt: skip
 def test_what_is_no_model_is_refused_in_one_sentence(data: bytes, why: str, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_no_model_is_refused_in_one_sentence(data: bytes, why: str, tmp_
     for source in (path, str(path), data):
         with pytest.raises(ModelFileError, match=why) as caught:
             Model.open(source)
-        assert str(caught.value).count(". ") == 0
+        assert str(caught.value).count(". ") <= 1, "the fault and the remedy"
         assert str(caught.value).endswith(".")
 
 
@@ -47,7 +47,7 @@ def test_a_cut_off_model_is_refused_at_every_length(tmp_path: Path) -> None:
     """A download that stopped: wherever it did, the error says so."""
     data = everywhere().SerializeToString()
     for size in range(1, len(data) - 1, 997):
-        with pytest.raises(ModelFileError, match=r"cut off|no graph"):
+        with pytest.raises(ModelFileError, match=r"truncated|no graph"):
             Model.open(data[:size])
 
 
@@ -55,7 +55,7 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     """A folder, nothing at all, no permission."""
     with pytest.raises(ModelFileError, match="folder"):
         Model.open(tmp_path)
-    with pytest.raises(ModelFileError, match="does not exist"):
+    with pytest.raises(ModelFileError, match="File not found"):
         Model.open(tmp_path / "none.onnx")
     locked = tmp_path / "locked.onnx"
     locked.write_bytes(b"\x08\x08")
@@ -68,7 +68,7 @@ def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_a_model_proto_without_a_graph() -> None:
     """Empty, or with a version alone: it is a ModelProto all the same."""
     for proto in (onnx.ModelProto(), onnx.ModelProto(ir_version=8)):
-        with pytest.raises(ModelFileError, match=r"^The ModelProto holds no graph"):
+        with pytest.raises(ModelFileError, match=r"^The ModelProto has no graph"):
             Model.open(proto)
 
 

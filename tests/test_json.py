@@ -54,7 +54,7 @@ COMMANDS = {
 }
 """Exit codes by command line."""
 ERRORS = {
-    "inspect nowhere.onnx": "does not exist",
+    "inspect nowhere.onnx": "File not found",
     f"{RULES} no_such_rule": "did you mean",
     f"{RULES} gelu --no-such-option": "No such option",
     "rewrite in.onnx": "Missing argument",

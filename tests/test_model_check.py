@@ -335,7 +335,7 @@ def test_where_noise_drowns_everything_the_outcome_is_unproved() -> None:
     """sin(3e6 x) is chaos in float32: a difference says nothing, and so does none."""
     result = check(chain(["3700.0", "813.0"], "y = Sin(t)"), chain(["3008100.0"], "y = Sin(t)"))
     assert result.outcome is Outcome.UNPROVED
-    assert "but rounding alone changes" in result.reason
+    assert "but rounding by itself changes" in result.reason
 
 
 def test_tolerances_can_be_set() -> None:

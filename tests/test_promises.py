@@ -83,7 +83,7 @@ def test_inline_leaves_nothing_outside(scattered: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"), [("empty", "too short"), ("short", "too short"), ("gone", "cannot be opened")]
+    ("damage", "words"), [("empty", "truncated"), ("short", "truncated"), ("gone", "cannot be opened")]
 )
 def test_a_data_file_that_lacks_bytes_is_refused_and_nothing_is_written(
     damage: str, words: str, scattered: Path, tmp_path: Path

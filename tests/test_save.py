@@ -233,7 +233,7 @@ def test_what_the_system_says_is_said_plainly(
     for name in ("surgeon.file.save.write_all", "surgeon.file.io.atomic_file.os.fsync"):
         with monkeypatch.context() as patched:
             patched.setattr(name, fail)
-            with Model.open(source) as model, pytest.raises(ModelFileError, match=f"(?i)cannot be written, .*{why}"):
+            with Model.open(source) as model, pytest.raises(ModelFileError, match=f"(?i)cannot be written: .*{why}"):
                 save(model, renamed(model), tmp_path / "out.onnx")
         assert files_in(tmp_path) == {"source/m.onnx"}
 
@@ -258,7 +258,7 @@ def test_two_saves_to_one_target_do_not_meet(source: Path, tmp_path: Path) -> No
     with Model.open(source) as model:
 
         def check(_: Path) -> None:
-            with pytest.raises(ModelFileError, match="under way"):
+            with pytest.raises(ModelFileError, match="another process is writing it"):
                 save(model, None, out)
 
         save(model, renamed(model), out, check=check)
@@ -339,7 +339,7 @@ def test_a_living_run_keeps_its_folder(tmp_path: Path) -> None:
     with Model.open(source) as model:
 
         def check(path: Path) -> None:
-            with pytest.raises(ModelFileError, match="under way"):
+            with pytest.raises(ModelFileError, match="another process is writing it"):
                 save(model, None, out)
             assert path.exists()
 

@@ -23,16 +23,16 @@ SOUND = sketch("t = Relu(x) y = Neg(t)")
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        ("t = Relu(x) y = Neg(q)", "Tensor 'q' is used in the graph but nothing makes it."),
-        ("t = Relu(x) t = Abs(x) y = Neg(t)", "Tensor 't' is made twice in the graph"),
-        ("t = Relu(x) x = Abs(t) y = Neg(t)", "Tensor 'x' is made twice in the graph"),
+        ("t = Relu(x) y = Neg(q)", "Tensor 'q' is used in the graph, but no node produces it."),
+        ("t = Relu(x) t = Abs(x) y = Neg(t)", "Tensor 't' is defined twice in the graph"),
+        ("t = Relu(x) x = Abs(t) y = Neg(t)", "Tensor 'x' is defined twice in the graph"),
         ("y = Neg(t) t = Relu(x)", "nodes are out of order"),
         ("t = Add(x, u) u = Neg(t) y = Neg(t)", "computed from itself: the graph has a cycle"),
         ("t = foo.Relu(x) y = Neg(t)", "uses domain 'foo', which the graph does not import"),
         ("t = Reluu(x) y = Neg(t)", "No Op registered for Reluu"),
         ("t = Relu(x, x) y = Neg(t)", "input size 2"),
         ("t = LeakyRelu<alpah = 1.0>(x) y = Neg(t)", "Unrecognized attribute: alpah"),
-        ("t = Relu(x)", "Tensor 'y' is used in the graph but nothing makes it."),
+        ("t = Relu(x)", "Tensor 'y' is used in the graph, but no node produces it."),
     ],
 )
 def test_each_fault_gets_one_sentence(body: str, complaint: str) -> None:
@@ -85,8 +85,8 @@ BRANCHES = (
 @pytest.mark.parametrize(
     ("then", "complaint"),
     [
-        ("a = Relu(q)", "Tensor 'q' is used in the graph but nothing makes it."),
-        ("r = Relu(x) r = Abs(x) a = Neg(r)", "made twice in then_branch of If 'y' in the graph"),
+        ("a = Relu(q)", "Tensor 'q' is used in the graph, but no node produces it."),
+        ("r = Relu(x) r = Abs(x) a = Neg(r)", "defined twice in then_branch of If 'y' in the graph"),
         ("a = Neg(r) r = Relu(x)", "out of order"),
         ("a = foo.Neg(x)", "domain 'foo'"),
         ("a = Reluu(x)", "No Op registered for Reluu"),
@@ -121,7 +121,7 @@ FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "l" : 1]> g (float[2] x) =
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        ("b = Relu(q)", "Tensor 'q' is used in function 'f' but nothing makes it."),
+        ("b = Relu(q)", "Tensor 'q' is used in function 'f', but no node produces it."),
         ("b = com.microsoft.Gelu(a)", "domain 'com.microsoft', which function 'f' does not import"),
         ("b = Reluu(a)", "No Op registered for Reluu"),
     ],

@@ -408,7 +408,7 @@ def test_weights_are_read_where_they_lie(tmp_path):
         assert not surgeon.check(tmp_path / name, "tensorrt", build=True)
     for data in [path for path in tmp_path.iterdir() if path.suffix != ".onnx"]:
         data.unlink()
-    with pytest.raises(ModelFileError, match="put it by the model"):
+    with pytest.raises(ModelFileError, match="Put it into the folder of the model"):
         surgeon.check(tmp_path / "out.onnx", "tensorrt")
 
 
@@ -419,7 +419,7 @@ def test_weights_that_are_not_what_the_file_says_are_a_finding():
     made.graph.initializer[0].dims[0] = 9
     found = surgeon.check(made, "tensorrt")
     assert [reason for _, reason in reasons(found)] == [
-        "the tensor 'w' has the shape [9, 4], but its data hold 16: the file is damaged"
+        "the tensor 'w' has the shape [9, 4], but its data has 16: the file is damaged"
     ]
     assert found.runtime.silence.endswith("its parser did not run")
 

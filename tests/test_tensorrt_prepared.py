@@ -56,4 +56,4 @@ def test_what_the_table_says(before, after, code, words, capsys):
 
 def test_a_model_that_is_none_is_reported():
     row = row_of(Sample("none", "no/such/file.onnx"), ["surgeon"], build=False, compare=False)
-    assert "no/such/file.onnx does not exist" in row.fault
+    assert "File not found: no/such/file.onnx" in row.fault

@@ -83,7 +83,7 @@ CASES = [
     (f"{REWRITE} --report r.pdf", "--report r.pdf: a report is HTML (.html) or JSON (.json)."),
     ("compare m.onnx m.onnx --report r.txt", "--report r.txt: a report is HTML"),
     ("check m.onnx --report r.md", "--report r.md: a report is HTML"),
-    ("inspect n.onnx", "n.onnx does not exist: did you mean m.onnx?"),
+    ("inspect n.onnx", "n.onnx (did you mean m.onnx?)"),
     ("compare m.onnx m.onnx --inputs i.npz", "Array 'nothing' in i.npz is not an input of the model"),
     # rules
     ("rewrite m.onnx o.onnx -r GELU", "No rule named 'GELU'. Did you mean 'gelu'?"),

@@ -109,7 +109,7 @@ def test_wide_values_that_the_original_does_not_stand_are_left_out() -> None:
     result = check(body(chaos.format(a=100.0, b=10.0)), body(chaos.format(a=1000.0, b=1.0)))
     assert result.outcome is Outcome.PROVED
     assert result.reason == (
-        "One set of wide-range inputs was left out: rounding alone changes output 'y' of the original as much."
+        "One set of wide-range inputs was left out: rounding by itself changes output 'y' of the original as much."
     )
 
 

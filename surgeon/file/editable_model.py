@@ -87,7 +87,7 @@ class EditableModel(Model):
 
     @property
     def external_tensors(self) -> list[onnx.TensorProto]:
-        """As for any model, for the current skeleton."""
+        """The same as in any model, of the current skeleton."""
         return self.find_external()
 
     def contains_word(self, word: bytes) -> bool:
@@ -152,7 +152,7 @@ class EditableModel(Model):
         """A copy of another model's skeleton, any part of which may be added to this one, with its data.
 
         The other model must stay open as long as this one.  Data files get other locations if two have the same one, or
-        if another file has it beside `out`, the future output.  Raises ModelFileError if the other model came from
+        if another file next to `out`, the future output, has it.  Raises ModelFileError if the other model came from
         memory, but its data are in files.
         """
         copy = self._with_payloads_of(other)
@@ -166,7 +166,7 @@ class EditableModel(Model):
     def without_data(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
         """A new tensor as the skeleton may have it: large raw data are cut out, and shared by all copies.
 
-        They are kept in memory.  Data that do not fit the shape stay inside of the tensor, for the checker to see.
+        They are kept in memory.  Data that do not fit the shape stay inside the tensor, so that the checker sees them.
         """
         size = len(tensor.raw_data) if tensor.data_location != locations.EXTERNAL else 0
         if not LARGE <= size < _MAX_SHARED or not _has_size(tensor, size):
@@ -210,7 +210,7 @@ class EditableModel(Model):
     ) -> None:
         """Record the data files of a model, and give them other locations if those are taken."""
         if model.path is None and model is not self.source:
-            raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
+            raise ModelFileError("The model came from memory, so its data files are unknown. Open it by its path.")
         named: dict[str, str] = {}
         for tensor in locations.tensors_of(skeleton):
             if tensor.data_location != locations.EXTERNAL or any(

@@ -198,7 +198,7 @@ def ranges_between(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[i
 
 
 def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: range, after: range) -> list[Pair]:
-    """Corresponding records of two runs: those with equal keys, and in order where the others are equally many."""
+    """Corresponding records of two runs: those with equal keys; the others in order, if their number is equal."""
     keys = [[_key(messages[place]) for place in run] for messages, run in ((old, before), (new, after))]
     named = common_pairs(*keys)
     pairs: list[Pair] = []

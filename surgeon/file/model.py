@@ -68,13 +68,13 @@ class Model:
         try:
             self._payloads = find_payloads(whole, threshold)
             if not whole.records(_MAIN_GRAPH):
-                raise ModelFileError(describe(data[:4096], name) or f"{name} holds no graph, so it is no ONNX model.")
+                raise ModelFileError(describe(data[:4096], name) or f"{name} has no graph, so it is not an ONNX model.")
             self.skeleton = self._parse()
         except (WireError, DecodeError) as error:
             known = describe(data[:4096], name)
             if known is None and not begins_as_model(data):
-                known = f"{name} is no ONNX model, as its first bytes show ({error}): give one that is."
-            known = known or f"{name} is cut off or damaged ({error}): export or download it again."
+                known = f"{name} is not an ONNX model ({error})."
+            known = known or f"{name} is truncated or damaged ({error}). Export or download it again."
             raise ModelFileError(known) from None
         forget_pages(data)
         self.payload_bytes = sum(payload.size for payload in self._payloads)
@@ -88,14 +88,14 @@ class Model:
         """
         if isinstance(source, onnx.ModelProto):
             if not source.HasField("graph"):
-                raise ModelFileError("The ModelProto holds no graph: give it one first.")
+                raise ModelFileError("The ModelProto has no graph.")
             try:
                 return cls(source.SerializeToString(), None, threshold)
             except (ValueError, EncodeError):
-                raise ModelFileError("The ModelProto takes 2 GiB or more: keep its weights in external data.") from None
+                raise ModelFileError("The ModelProto has 2 GiB or more. Keep its weights in external data.") from None
         if isinstance(source, bytes | bytearray | memoryview):
             if not source:
-                raise ModelFileError("The model is empty: there are no bytes to read.")
+                raise ModelFileError("The model is empty: it has no bytes.")
             return cls(bytes(source), None, threshold)
         path = Path(os.path.abspath(source))  # the working directory may change before the save
         return cls(map_whole(path), path, threshold)
@@ -181,7 +181,7 @@ class Model:
             try:
                 found = self.message(where[:-1]).child(*where[-1]) if where else parse_root(self.data)
             except WireError as error:
-                raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}): export it again.") from None
+                raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}). Export it again.") from None
             self._messages[where] = found
         return found
 
@@ -215,7 +215,7 @@ class Model:
     def check_unchanged(self) -> None:
         """Raise ModelFileError if the file on disk was changed since it was opened."""
         if self.path is not None and stamp(self.path) != self.stamp:
-            raise ModelFileError(f"{self.path} was changed on disk since it was opened: open it again.")
+            raise ModelFileError(f"{self.path} was changed on disk since it was opened. Open it again.")
 
     def check_data(self, *, sums: bool = False) -> None:
         """Raise ModelFileError if an external data file is missing or too short, or a tensor exceeds it.
@@ -232,7 +232,7 @@ class Model:
         found = not_utf8(self.skeleton)
         if found is not None:
             raise ModelFileError(
-                f"{self.path or 'The model'} holds a name that is not UTF-8 ({found!r}): export it again."
+                f"{self.path or 'The model'} has a name that is not UTF-8 ({found!r}). Export it again."
             )
 
     def whole(self) -> onnx.ModelProto:
@@ -265,8 +265,8 @@ class Model:
         data = join(self.data, edits.pieces()) if edits else self.data[:]
         if data.count(MARK) != len(self._payloads):
             raise ModelFileError(
-                f"{self.path or 'The model'} holds the mark {PAYLOAD_KEY!r} that surgeon keeps for itself: "
-                "it is a skeleton, not a model; use the file that it was made from."
+                f"{self.path or 'The model'} contains {PAYLOAD_KEY!r}, which surgeon reserves: "
+                "it is a skeleton, not a model. Use the original file."
             )
         skeleton: onnx.ModelProto = onnx.ModelProto.FromString(data)
         return skeleton
@@ -276,7 +276,7 @@ class Model:
             if entry.key == PAYLOAD_KEY:
                 if entry.value.isdecimal() and int(entry.value) < len(self._payloads):
                     return self._payloads[int(entry.value)]
-                raise ModelFileError(f"Tensor {tensor.name!r} bears a mark that does not belong to this model.")
+                raise ModelFileError(f"Tensor {tensor.name!r} belongs to the skeleton of another model.")
         return None
 
     def _rebuild(self, payload: Payload) -> onnx.TensorProto:
@@ -289,8 +289,8 @@ class Model:
             full: onnx.TensorProto = onnx.TensorProto.FromString(body)
         except DecodeError:
             raise ModelFileError(
-                f"{self.path or 'The model'} is damaged inside the tensor at byte {payload.tensor.frames[0].start}: "
-                "export or download it again."
+                f"{self.path or 'The model'} is damaged inside the tensor at byte {payload.tensor.frames[0].start}. "
+                "Export or download it again."
             ) from None
         return full
 

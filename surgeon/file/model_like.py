@@ -34,7 +34,7 @@ def exported(graph: gs.Graph) -> ModelProto:
         return cast(ModelProto, gs.export_onnx(copied, do_type_check=False))
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(
-            f"gs cannot export this graph ({error}); give its outputs a dtype and a shape, or pass a path."
+            f"gs cannot export this graph ({error}). Give its outputs a dtype and a shape, or pass a path."
         ) from error
 
 
@@ -53,5 +53,5 @@ def is_in_memory(source: object) -> bool:
 def _require(source: object) -> None:
     if not isinstance(source, (ModelProto, gs.Graph, str, os.PathLike)):
         raise UsageError(
-            f"What was given as a model is of type {type(source).__name__}: give a path, a ModelProto or a gs.Graph."
+            f"Invalid model of type {type(source).__name__}. Give a path, a ModelProto or a gs.Graph."
         )

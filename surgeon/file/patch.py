@@ -15,7 +15,7 @@ from surgeon.file.protobuf.wire_format import LEN, MAX_SIZE, Message, write_vari
 class Patch:
     """Edits to the records of a model: delete, replace, insert.  Indices are those of the opened file.
 
-    A body is the part of a record behind tag and length: a serialised message, the bytes of a string, the encoded
+    A body is the part of a record after tag and length: a serialised message, the bytes of a string, the encoded
     number.  To write a message of the skeleton use `Model.serialize`, `Model.serialize_pieces` or `Model.record`, which
     put its data back.
 
@@ -148,7 +148,7 @@ def _pieces(message: Message, field: int, bodies: Sequence[bytes | Body]) -> Bod
                 out += (b"".join(waiting), piece)
                 waiting = []
             elif MARK in piece:
-                raise ValueError("a skeleton's bytes must not be written: take them from Model.full or Model.record")
+                raise ValueError("the bytes of a skeleton must not be written: use Model.full or Model.record")
             else:
                 waiting.append(piece)
     return (*out, b"".join(waiting)) if waiting else tuple(out)

@@ -1,6 +1,6 @@
 """Saving a model: the data files first, then the model, each atomically.
 
-The kernel copies what a patch does not change from file to file.  The model is written to a temporary file beside its
+The kernel copies what a patch does not change from file to file.  The model is written to a temporary file next to its
 target, checked there, synced and renamed.  Data files that are copied are staged in one temporary folder with it, and
 moved from there before it; a save that fails leaves everything unchanged.
 """
@@ -75,7 +75,7 @@ class WrittenModel:
     """A model that is written, but has not its name yet."""
 
     path: Path
-    """The temporary file; its data files lie beside it."""
+    """The temporary file; its data files are in the same folder."""
     copied: int
     """Bytes of it that were copied from other files."""
     new: int
@@ -99,7 +99,7 @@ def saving(
 
     external_data
         auto     share in the same folder, else copy
-        share    leave the data files where they are; only into the folder of the source
+        share    leave the data files unmoved; only into the folder of the source
         copy     reflinks if the file system has them, else a copy that leaves holes as holes
         inline   put the data into the model; refused if it would reach 2 GiB
     force        overwrite a data file with other content at the target, and a target that is not a model
@@ -115,7 +115,7 @@ def saving(
     model has to be opened again.
     """
     if external_data not in ("auto", "share", "copy", "inline"):
-        raise UsageError(f"external_data={external_data!r} is unknown: choose auto, share, copy or inline.")
+        raise UsageError(f"Unknown external_data={external_data!r}. Choose auto, share, copy or inline.")
     out = Path(out)
     target = _target(out)
     model.check_unchanged()
@@ -125,7 +125,7 @@ def saving(
         with _explain_os_errors(out):
             home = _folder_to_copy_from(model, out, external_data)
             if not force and _is_foreign_file(target):
-                raise ModelFileError(f"{out} holds no model: name another file, or say --force (force=True).")
+                raise ModelFileError(f"{out} is not a model. Choose another file, or give --force (force=True).")
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
             others = {} if patch is None else patch.files
             if external_data == "inline" and (model.external_tensors or others):
@@ -168,21 +168,21 @@ def saving(
 def require_folder(folder: Path) -> None:
     """Raise ModelFileError unless the folder exists."""
     if folder.exists() and not folder.is_dir():
-        raise ModelFileError(f"{folder} is a file, in which nothing can lie: name another folder.")
+        raise ModelFileError(f"{folder} is a file, not a folder. Choose another folder.")
     if not folder.is_dir():
-        raise ModelFileError(f"The folder {folder} does not exist: create it first.")
+        raise ModelFileError(f"The folder {folder} does not exist. Create it first.")
 
 
 def _target(out: Path) -> Path:
     """The file to replace: links are followed, so that they stay links."""
     target = Path(os.path.realpath(out))
     if out.suffix.lower() in _TEXT:
-        raise ModelFileError(f"{out} is named as text, and models are written as binary protobuf: name an .onnx file.")
+        raise ModelFileError(f"{out} has a text suffix, but models are binary. Choose a name with .onnx.")
     require_folder(target.parent)
     if target.is_dir():
-        raise ModelFileError(f"{out} is a folder: name the file to write.")
+        raise ModelFileError(f"{out} is a folder. Give the path of the file to write.")
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        raise ModelFileError(f"{out} is not a regular file: name another file to write.")
+        raise ModelFileError(f"{out} is not a regular file. Choose another file.")
     return target
 
 
@@ -209,19 +209,19 @@ def _explain_os_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except EOFError:
-        raise ModelFileError(f"A source file became shorter while {out} was written: save again.") from None
+        raise ModelFileError(f"A source file became shorter while {out} was written. Save again.") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
-            why = "the disk is full: free some space or name another folder"
+            why = "the disk is full. Free some space or choose another folder"
         elif error.errno == errno.EROFS:
-            why = "the file system is read-only: name another folder"
+            why = "the file system is read-only. Choose another folder"
         elif error.errno in (errno.EACCES, errno.EPERM):
-            why = "permission is denied: name another folder or change its permissions"
+            why = "permission denied. Choose another folder or change its permissions"
         elif error.errno == errno.EEXIST:
-            why = "another save to it is under way: wait for its end"
+            why = "another process is writing it. Wait until it has finished"
         else:
             why = f"{error.strerror or error}"
-        raise ModelFileError(f"{out} cannot be written, {why}.") from error
+        raise ModelFileError(f"{out} cannot be written: {why}.") from error
 
 
 class _Writer:
@@ -288,12 +288,12 @@ class _Writer:
 def _missing_files(
     found: dict[str, Path], out: Path, mode: ExternalDataMode, force: bool
 ) -> list[NewDataFile | CopiedDataFile]:
-    """The data files, by location, that are not in place beside the model yet."""
+    """The data files, by location, that are not next to the model yet."""
     places = {name: locations.resolve(out.parent, name) for name in found}
     missing = {name: path for name, path in found.items() if not holds(places[name], path, force)}
     if mode == "share" and missing:
         path = next(iter(missing.values()))
-        raise UsageError(f"{path} does not lie beside {out}, so it cannot be shared: use copy instead of share.")
+        raise UsageError(f"{path} is not in the folder of {out}, so it cannot be shared. Use copy instead of share.")
     return [CopiedDataFile(name, path) for name, path in missing.items()]
 
 
@@ -306,15 +306,15 @@ def _folder_to_copy_from(model: Model, out: Path, mode: ExternalDataMode) -> Pat
     same = os.path.samefile(home, out.parent)
     if mode == "share" and not same:
         raise UsageError(
-            f"Data files can be shared only inside {home}: write the model there, or use copy instead of share."
+            f"Data files can be shared only inside {home}. Write the model there, or use copy instead of share."
         )
     if model.path is None and mode == "copy":
-        raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
+        raise UsageError("The model came from memory, so its data files are unknown. Open it by its path.")
     for location, path in locations.files(home, tensors).items():
         if _same_file(path, out):
-            raise ModelFileError(f"{out} is the data file {location!r} of this model: name another file to write.")
+            raise ModelFileError(f"{out} is the data file {location!r} of this model. Choose another file.")
         if not same and os.path.normpath(locations.resolve(out.parent, location)) == os.path.normpath(out):
-            raise ModelFileError(f"{out} has the name of the model's data file {location!r}: name another file.")
+            raise ModelFileError(f"{out} has the name of the model's data file {location!r}. Choose another file.")
     return None if same else home
 
 
@@ -340,7 +340,7 @@ def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> 
 def _place_new_file(
     move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool
 ) -> list[StagedFile]:
-    """Put new data where the check finds them; returns the move if it is still to be made.
+    """Put new data into the place that the check reads; returns the move if it is still to be made.
 
     at_once: the other data files are in place already, so the new one has to be in place too.
     """
@@ -360,7 +360,7 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     """The model, patched in memory first, with its external data inserted in place of their entries."""
     fresh, others = (None, {}) if patch is None else (patch.fresh, patch.files)
     if model.path is None and model.external_tensors:
-        raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
+        raise UsageError("The model came from memory, so its data files are unknown. Open it by its path.")
     data = model.data if patch is None or patch.empty else patch.apply()
     edits = ByteEdits(len(data))
     for message in tensors_in(parse_root(data), -1):

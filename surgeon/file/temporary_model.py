@@ -1,6 +1,6 @@
 """A temporary model between two steps of a pipeline.
 
-It is placed beside its source, so that both share the data files; if that folder is read-only, in a temporary folder
+It is written next to its source, so that both share the data files; if that folder is read-only, in a temporary folder
 with copies of them.  Leftovers of killed runs are recognised by their names, and removed by the next run of the same
 source on the same machine.
 """

@@ -71,7 +71,7 @@ class Constants:
         return self._scalars[id(scope)]
 
     def is_constant(self, scope: Scope, name: str) -> bool:
-        """Whether the tensor's value is fixed, whatever its size; reads no weights."""
+        """Whether the tensor's value is fixed, at any size; reads no weights."""
         home = scope.defining_scope(name)
         if home is None:
             return False

@@ -1,4 +1,4 @@
-"""How tensors continue at the borders of bodies and local functions, where a value changes its name."""
+"""How tensors continue at the borders of bodies and local functions, at which a value changes its name."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ _Borders = defaultdict[Tensor, list[_OtherSide]]
 
 
 class Edges:
-    """Where the values of tensors go, and where they come from.  by_call: distinguish the calls of a function."""
+    """The consumers and the sources of the values of tensors.  by_call: distinguish the calls of a function."""
 
     def __init__(self, index: Index, *, by_call: bool = False) -> None:
         self.index, self._by_call = index, by_call
@@ -58,7 +58,7 @@ class Edges:
         return [side.call for side in sides if side.call is not None and (not self._by_call or side.call in calls[-1:])]
 
     def onwards(self, tensor: Tensor) -> Iterator[Tensor]:
-        """The tensors behind a border that hold the value of a tensor, or a part of it."""
+        """The tensors after a border that hold the value of a tensor, or a part of it."""
         return self._across(self._borders[0], tensor)
 
     def origins(self, tensor: Tensor) -> Iterator[Tensor]:
@@ -77,7 +77,7 @@ class Edges:
 
     @cached_property
     def _borders(self) -> tuple[_Borders, _Borders]:
-        """The other sides of all borders, by the tensor before the border, and by the tensor behind it."""
+        """The other sides of all borders, by the tensor before the border, and by the tensor after it."""
         behind, before = _Borders(list), _Borders(list)
 
         def connect(one: Tensor, other: Tensor, call: Node | None, *, is_inward: bool) -> None:
@@ -111,7 +111,7 @@ def states(body: Scope) -> list[tuple[int, int]]:
 
 
 def _body_borders(body: Scope) -> Iterator[tuple[tuple[Scope, str], tuple[Scope, str]]]:
-    """The tensors that become others where a body begins, ends, or begins again, with these."""
+    """The tensors that get other names if a body begins, ends or repeats, with these."""
     owner = body.owner
     if owner is None or not traits_of(owner.op).control.has_bodies:  # an unknown operator may do anything with them
         return

@@ -69,7 +69,7 @@ class Tensors(Protocol[T]):
     """Access to the tensors of a model for a comparison: by name in one scope, by scope and name in several."""
 
     def source_of(self, tensor: T) -> T:
-        """The tensor behind copies, and behind casts that change nothing."""
+        """The source of a tensor, before copies and casts that change nothing."""
 
     def key(self, tensor: T) -> Hashable:
         """A key that identifies one tensor."""

@@ -51,8 +51,8 @@ class LocalFunctions:
         if there is not None and _content(there) != _content(function):
             name = qualified_name(function.domain, function.name)
             raise GraphError(
-                f"The model has another local function {name} already; give yours another name, or inline the one "
-                f"that is there: {command('rewrite', 'IN', 'OUT', '--inline', name)}"
+                f"The model already has another local function {name}. Give yours another name, or inline the "
+                f"existing one: {command('rewrite', 'IN', 'OUT', '--inline', name)}"
             )
 
     def add(self, function: FunctionProto) -> None:

@@ -28,20 +28,20 @@ GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
 T = TypeVar("T")
 MAX_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
-_MEND = "mend the model or export it again."
+_FIX = "Fix the model or export it again."
 
 
 def require_sound(model: ModelProto) -> None:
     """Raise GraphError for a model whose header, functions or stored tensors are contradictory."""
     if not 0 <= model.ir_version <= MAX_VERSION:
-        raise GraphError(f"The model says that its IR version is {model.ir_version}, and there is none such; {_MEND}")
+        raise GraphError(f"The model has IR version {model.ir_version}, which does not exist. {_FIX}")
     _require_imports("The model", model.opset_import)
     for value in model.graph.output:
         if not value.name:
-            raise GraphError(f"An output of the graph has no name; {_MEND}")
+            raise GraphError(f"An output of the graph has no name. {_FIX}")
     for tensor in model.graph.initializer:
         if tensor.data_type not in DTYPES:
-            raise GraphError(f"The initializer {tensor.name!r} has dtype {tensor.data_type}, which is none; {_MEND}")
+            raise GraphError(f"The initializer {tensor.name!r} has the unknown dtype {tensor.data_type}. {_FIX}")
     _require_each_once("initializer", "the graph", (tensor.name for tensor in model.graph.initializer))
     if model.functions:
         _require_functions(model)
@@ -53,7 +53,7 @@ def require_types(graph: GraphProto, read: Iterable[str]) -> None:
     stored = {tensor.name for tensor in graph.initializer} if untyped else set[str]()
     for name in read if untyped else ():
         if name in untyped and name not in stored:
-            raise GraphError(f"The input {name!r} of the graph has no type; state its dtype, or export it again.")
+            raise GraphError(f"The input {name!r} of the graph has no type. Declare its dtype, or export it again.")
 
 
 def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
@@ -62,16 +62,16 @@ def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
         domain, version = normalize_domain(item.domain), item.version
         title = domain or "ai.onnx"
         if not 0 < version <= MAX_VERSION:
-            raise GraphError(f"{who} imports opset {version} of {title}, and there is none such; {_MEND}")
+            raise GraphError(f"{who} imports opset {version} of {title}, which does not exist. {_FIX}")
         if known.setdefault(domain, version) != version:
-            raise GraphError(f"{who} imports opset {known[domain]} of {title}, and opset {version} too; {_MEND}")
+            raise GraphError(f"{who} imports the opsets {known[domain]} and {version} of {title}. {_FIX}")
 
 
 def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:
     known: set[str] = set()
     for name in names:
         if name in known:
-            raise GraphError(f"The {kind} {name!r} is there twice in {where}; {_MEND}")
+            raise GraphError(f"The {kind} {name!r} exists twice in {where}. {_FIX}")
         known.add(name)
 
 
@@ -81,7 +81,7 @@ def _require_functions(model: ModelProto) -> None:
     if len(functions) < len(model.functions):
         keys = [function_key(function) for function in model.functions]
         domain, name, _ = next(key for key in keys if keys.count(key) > 1)
-        raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
+        raise GraphError(f"The local function {domain}::{name} exists twice. {_FIX}")
     for label, function in zip(labels, functions.values(), strict=True):
         _require_imports(f"The local function {label}", function.opset_import)
     require_finite_calls(model)
@@ -160,7 +160,7 @@ class Index:
         return self._called.get((node.op, node.proto.overload)) if self._called else None
 
     def count_nodes(self) -> int:
-        """The number of nodes in all scopes, as the file would be written now."""
+        """The number of nodes in all scopes of the current model."""
         return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
 
     def count_constants(self) -> int:
@@ -192,19 +192,18 @@ class Index:
         for scope in self.scopes:
             if "" not in scope.versions and any("::" not in op for op in scope.by_op):
                 where = scope.label or "The model"
-                raise GraphError(f"{where} uses ops of ai.onnx and imports no version of it; export it again.")
+                raise GraphError(f"{where} uses ops of ai.onnx, but imports no version of it. Export it again.")
             for name in scope.output_names:
                 if name and scope.defining_scope(name) is None:
                     where = scope.label or "the graph"
                     raise GraphError(
-                        f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
+                        f"No node produces {name!r}, an output of {where}. {_FIX}"
                     )
             for name in scope._from_outside:
                 if name and scope.defining_scope(name) is None:
                     node = scope.consumers[name][0]
                     raise GraphError(
-                        f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
-                        "mend the model or export it again."
+                        f"Node {node.label!r} ({node.op}) reads {name!r}, which no node produces. {_FIX}"
                     )
             _require_nodes(scope, has_kinds)
             if scope.is_unsorted:
@@ -214,7 +213,7 @@ class Index:
 def _require_nodes(scope: Scope, has_kinds: bool) -> None:
     """Raise GraphError for a node with inputs, outputs or attributes that its op cannot have; rules rely on that much.
 
-    has_kinds: whether attributes have a type field, as they do from IR version 2 on.
+    has_kinds: whether attributes have a type field (since IR version 2).
     """
     for op, nodes in scope.by_op.items():
         domain, name = split_op(op)
@@ -231,18 +230,18 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                 if wanted is not None and item.type != wanted.type and not (may_lack and not item.type):
                     kind, other = (AttributeProto.AttributeType.Name(number) for number in (item.type, wanted.type))
                     raise GraphError(
-                        f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "
-                        f"{other}; mend the model or export it again."
+                        f"The attribute {item.name} of node {node.label!r} ({op}) has type {kind}, but must have "
+                        f"{other}. {_FIX}"
                     )
                 if op in CAST_OPS and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
-                    raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
+                    raise GraphError(f"Node {node.label!r} casts to the unknown dtype {item.i}. Export it again.")
         reads, makes = (min(map(len, map(of, nodes)), default=0) for of in (_INPUTS, _OUTPUTS))
         for node in nodes if reads < inputs or makes < outputs else ():
             if len(node.inputs) < inputs or len(node.outputs) < outputs:
                 has = f"{len(node.inputs)} inputs and {len(node.outputs)} outputs"
-                needs = f"needs {inputs} and {outputs} at least"
+                needs = f"needs at least {inputs} and {outputs}"
                 raise GraphError(
-                    f"Node {node.label!r} ({op}) has {has} and {needs}; mend the model or export it again."
+                    f"Node {node.label!r} ({op}) has {has}, but {needs}. {_FIX}"
                 )
 
 
@@ -326,8 +325,8 @@ def _protect_training_tensors(scope: Scope, proto: onnx.ModelProto) -> None:
 
 def _refuse_twice(name: str, first: Node, second: Node) -> None:
     raise GraphError(
-        f"Tensor {name!r} is made twice, by {first.label!r} and by {second.label!r}; "
-        "ONNX wants every name made once, so mend the model or export it again."
+        f"Tensor {name!r} is produced twice, by {first.label!r} and by {second.label!r}. "
+        f"ONNX requires unique names. {_FIX}"
     )
 
 
@@ -336,4 +335,4 @@ def _refuse_cycle(scope: Scope) -> None:
     makers = scope.producers
     around = find_cycle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
     if around:
-        raise GraphError(f"The graph has a cycle through node {around[0].label!r}; mend the model or export it again.")
+        raise GraphError(f"The graph has a cycle through node {around[0].label!r}. {_FIX}")

@@ -99,7 +99,7 @@ def move(scope: Scope, node: Node, slot: int) -> None:
 
 
 def listed_in(scope: Scope, slot: int) -> Sequence[Node]:
-    """The nodes listed in a slot behind its own node."""
+    """The nodes listed in a slot after its own node."""
     return scope._added.get(slot, ())
 
 

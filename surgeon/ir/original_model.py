@@ -1,4 +1,4 @@
-"""The model as in its file, regardless of rewrites: what a proof compares with."""
+"""The model as in its file, regardless of rewrites: the reference of a proof."""
 
 from collections.abc import Hashable, Sequence
 from functools import cached_property
@@ -31,7 +31,7 @@ class OriginalModel:
         return Constants(self.model, self.index.ir_version)
 
     def constant(self, home: Scope, name: str) -> Array | None:
-        """The value of a constant of this scope of the source, whatever its size; None for other tensors."""
+        """The value of a constant of this scope of the source, of any size; None for other tensors."""
         return self.constants.array(home, name) if self.constants.is_constant(home, name) else None
 
     def bodies(self, node: Node) -> Sequence[Scope]:

@@ -274,7 +274,7 @@ class Scope:
         return {tensor.name: tensor for tensor in (*found, *self._new_initializers)}
 
     def stand_in(self, name: str) -> Node:
-        """A node that stands for an initializer where a node is needed; it is not in any file."""
+        """A node that represents an initializer if a node is required; it is not in any file."""
         record = node_record(name, (), (name,)) + kind_record("Initializer", "", ())
         return Node("Initializer", (), (name,), scope=self, slot=0, encoded=record)
 

@@ -1,7 +1,7 @@
-"""Numbers for what nodes say and how regions are wired: equal numbers mean equal structure.
+"""Numbers for the content of nodes and the wiring of regions: equal numbers mean equal structure.
 
-Content is interned, so equal numbers are equal without doubt; a number is valid for one `Structure`.  Nothing is kept
-right while a graph is edited: what a node says never changes, and a form is computed when it is asked for.
+Content is interned, so equal numbers are equal without doubt; a number is valid for one `Structure`.  Nothing needs an
+update while a graph is edited: the content of a node never changes, and a form is computed on demand.
 """
 
 from collections.abc import Hashable, Sequence
@@ -64,7 +64,7 @@ class Structure:
         return self._meant[key]
 
     def form(self, kinds: Hashable, names: Sequence[str]) -> Form:
-        """A region.  kinds: what its nodes say.  names: the tensors that each reads and produces, in order."""
+        """A region.  kinds: the content of its nodes.  names: the tensors that each reads and produces, in order."""
         places = dict(zip(dict.fromkeys(names), count(), strict=False))
         return Form(self.number((kinds, tuple(map(places.__getitem__, names)))), tuple(places))
 

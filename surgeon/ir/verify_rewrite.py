@@ -4,9 +4,9 @@
 
 onnx.checker stops at the first error and its cost grows with the graph, so it gets one piece at a time: the model's
 frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that are in external
-files, are emptied first.  Operators of the default domain that only ONNX Runtime has, such as
-SimplifiedLayerNormalization, and LayerNormalization below opset 17, are checked against its schemas, since onnx.checker
-refuses them.
+files, are emptied first.  Some operators of the default domain exist only in ONNX Runtime, such as
+SimplifiedLayerNormalization, or LayerNormalization below opset 17.  They are checked against its schemas, because
+onnx.checker refuses them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -235,13 +235,13 @@ def _sentence(fault: Violation) -> str:
     name, words, root = fault.name, fault.place.words, fault.place.root
     node = fault.node.name or fault.node.op_type if fault.node is not None else ""
     return {
-        "input twice": f"Tensor '{name}' is made twice in {words} (as input).",
-        "initializer twice": f"Tensor '{name}' is made twice in {words} (as initializer).",
-        "made twice": f"Tensor '{name}' is made twice in {words} (by two nodes, or by a node and as input).",
-        "not made": f"Tensor '{name}' is used in {root} but nothing makes it.",
-        "output not made": f"Tensor '{name}' is used in {root} but nothing makes it.",
+        "input twice": f"Tensor '{name}' is defined twice in {words} (as input).",
+        "initializer twice": f"Tensor '{name}' is defined twice in {words} (as initializer).",
+        "made twice": f"Tensor '{name}' is defined twice in {words} (by two nodes, or by a node and as input).",
+        "not made": f"Tensor '{name}' is used in {root}, but no node produces it.",
+        "output not made": f"Tensor '{name}' is used in {root}, but no node produces it.",
         "domain": f"Node '{node}' in {words} uses domain '{name}', which {root} does not import.",
-        "order": f"Tensor '{name}' is used in {words} before the node that makes it: nodes are out of order.",
+        "order": f"Tensor '{name}' is used in {words} before its producer: nodes are out of order.",
         "circle": f"Tensor '{_first(fault)}' in {words} is computed from itself: the graph has a cycle.",
     }[fault.kind]
 

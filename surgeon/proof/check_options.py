@@ -83,7 +83,7 @@ class CheckOptions:
             self.required()
 
     def required(self) -> list[str]:
-        """The custom ops as full paths.  Raises UsageError for what `require_options` refuses, and unknown words."""
+        """The custom ops as full paths.  Raises UsageError as `require_options`, and for unknown words."""
         if self.assume:
             from surgeon.analysis.assumptions.assumption import parse_all  # not at the top: few runs have any
 
@@ -93,7 +93,7 @@ class CheckOptions:
         )
 
     def require_dims_of(self, *graphs: "GraphProto") -> None:
-        """Raise UsageError for the size of a dim that no input of these graphs has, even where nothing will run."""
+        """Raise UsageError for the size of a dim that no input of these graphs has, even if nothing runs."""
         if self.dims:
             from surgeon.shapes.constraints.input_dims import check_dim_names, dynamic_dims, required_inputs
 
@@ -113,9 +113,8 @@ def require_options(
 ) -> list[str]:
     """Raise UsageError for invalid options of a check; return `custom_ops` as full paths.
 
-    Invalid are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
-    exist or that ONNX Runtime cannot load, Python files that do not exist or do not run, inputs that do not exist, and
-    sizes together with inputs.
+    Invalid are a negative seed, sizes below 0, and tolerances that are negative, infinite or NaN.  Libraries and Python
+    files must exist, and load or run; inputs must exist, and exclude sizes.
     """
     from surgeon.runtime.numerics.array_comparison import require_tolerances
     from surgeon.runtime.sessions.ort_session import require_libraries
@@ -149,7 +148,7 @@ def _is_count(number: object) -> bool:
 
 
 def require_expected_counts(expect: Mapping[str, int]) -> None:
-    """Raise UsageError where `expect` is not a mapping of rule names to counts."""
+    """Raise UsageError if `expect` is not a mapping of rule names to counts."""
     if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
         raise UsageError(f"Invalid expect={expect!r}. Give counts by rule name, as in {{'gelu': 4}}.")
 

@@ -33,7 +33,7 @@ class LayerComparison(JsonRecord):
     errors: "tuple[OutputError, ...]"
     """The worst few and the first different one, in topological order."""
     left_out: str = ""
-    """One sentence on why none could be compared; "" where they were."""
+    """One sentence on why none could be compared; "" if they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class CheckResult(JsonRecord, ResultBase):
     outcome: Outcome
     """Proved, failed or unproved."""
     reason: str
-    """One sentence where the outcome is not plainly proved; else ""."""
+    """One sentence if the outcome is not plainly proved; else ""."""
     outputs: "tuple[OutputError, ...]"
     """The worst error of each output over all runs."""
     seconds: float
@@ -60,7 +60,7 @@ class CheckResult(JsonRecord, ResultBase):
     layers: LayerComparison | None = None
     """Comparison of inner tensors, which does not affect the outcome; None where not requested or not possible."""
     oracle: str = ""
-    """What ran the models; "" where nothing did."""
+    """The runtime of the models; "" if nothing did."""
     kinds: tuple[str, ...] = ()
     """The kinds of the generated inputs, in words."""
     sizes: tuple[str, ...] = ()

@@ -36,22 +36,22 @@ def compare(
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
 
-    Inputs and outputs may come in another order, their names must agree.  Where the other model fixes a dimension that
-    is free in the original, it is compared at that size alone.
+    Inputs and outputs may come in another order, but their names must agree.  If the other model fixes a dimension that
+    is dynamic in the original, they are compared only at that size.
 
     Args:
         original: a path, a ModelProto or a gs.Graph.
-        other: another, likewise.
+        other: the second model, of the same types.
         inputs: arrays by input name, .npz files, folders of them, or folders of ONNX test data; one such set or a list.
-            Without, inputs are made to fit the graph.
-        dims: sizes of free dimensions by name, for inputs that are made.
-        seed: of the inputs that are made.
-        custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations; these, and what
-            is registered (see `implements`), run what ONNX Runtime has no kernel for.
-        rtol: in place of that by dtype: an element may differ by atol + rtol * the output's scale.  Where either model
-            computes in half precision, that of half precision holds otherwise.
-        atol: in place of that by dtype.
-        layers: compare inner tensors of the same name too, and name the first that leaves tolerance.
+            By default, inputs are generated for the graph.
+        dims: sizes of dynamic dimensions by name, for generated inputs.
+        seed: seed of the generated inputs.
+        custom_ops: libraries that ONNX Runtime registers, and Python files (`.py`) of implementations.  These and the
+            registered ones (see `implements`) run ops without a kernel in ONNX Runtime.
+        rtol: relative tolerance: an element may differ by atol + rtol * the output's scale.  The default depends on the
+            dtype; if either model computes in half precision, it is that of half precision.
+        atol: absolute tolerance; the default depends on the dtype.
+        layers: compare inner tensors of the same name too, and report the first that leaves tolerance.
         run_time: seconds of processor time that one run of a model may take.
         runtime: runtime of the other model: "onnxruntime", or "tensorrt", which needs an NVIDIA GPU and runs without
             TF32.  The original runs under ONNX Runtime.
@@ -60,11 +60,11 @@ def compare(
             "NAME: WORDS", or words by name.
 
     Returns:
-        The result; proved means equal within tolerance on everything that was run.
+        The result; proved means equal within tolerance on all inputs that were run.
 
     Raises:
         ModelFileError: a file cannot be read.
-        UsageError: options that mean nothing, inputs that do not fit the original, or no GPU for TensorRT.
+        UsageError: invalid options, inputs that do not fit the original, or no GPU for TensorRT.
         GraphError: local functions that call themselves, or one another too often to be inlined.
 
     Examples:

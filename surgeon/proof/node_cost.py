@@ -26,11 +26,11 @@ class CostTerm:
     """Cost of one term, in multiplications."""
 
     def at(self, size: Callable[[Size], int]) -> int:
-        """The work in multiplications, where `size` gives the sizes; 0 where one has no value."""
+        """The work in multiplications, `size` gives the sizes; 0 if one has no value."""
         return self.counts * _product((*self.each, *self.others), size)
 
     def elements(self, size: Callable[[Size], int]) -> int:
-        """The elements of the tensor, where `size` gives the sizes; 0 where one has no value."""
+        """The elements of the tensor, `size` gives the sizes; 0 if one has no value."""
         return _product(self.each, size)
 
 

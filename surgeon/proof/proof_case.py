@@ -32,7 +32,7 @@ class ProofOptions:
     """How regions are proved."""
 
     seed: int = 0
-    """Of the generated inputs."""
+    """Seed of the generated inputs."""
     dims: Mapping[str, int] = field(default_factory=dict)
     """Sizes of symbolic dims by name."""
     custom_ops: Sequence[str | Path] = ()
@@ -52,7 +52,7 @@ class ProofOptions:
     coverage: bool = False
     """Whether to report the sides of the original's decisions that no case reaches."""
     runtime: TargetRuntime | None = None
-    """What runs replacements for the target; None for ONNX Runtime on the CPU, as for the original nodes."""
+    """The runtime of replacements for the target; None for ONNX Runtime on the CPU, as for the original nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class RegionModels:
     after: ModelProto
     """The replacement."""
     dims: dict[str, Size]
-    """The size that each dynamic dim of the inputs stands for, by its name in the models."""
+    """The size of each dynamic dim of the inputs, by its name in the models."""
 
     def with_sizes(self) -> "RegionModels":
-        """The same models with their fixed input sizes stated; the same object where they are stated already."""
+        """The same models with their fixed input sizes stated; the same object if they are stated already."""
         fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
         if not any(dim.dim_param in fixed for dim in _dims(self.before)):
             return self
@@ -102,7 +102,7 @@ class CaseInput:
     value: np.ndarray | None = None
     """A small tensor of integers that depends only on the sizes of the dynamic dims; None for other inputs."""
     weight: bool = False
-    """Whether it stands for a constant that is too large to read."""
+    """Whether it represents a constant that is too large to read."""
     assumption: Assumption | None = None
     """The proof's assumption on its values."""
 
@@ -132,7 +132,7 @@ class InnerShapesRequest:
     names: Sequence[str]
     """Tensors of the main graph."""
     options: ProofOptions
-    """For the inputs and the run."""
+    """Options of the inputs and the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +142,12 @@ class TracedShapes:
     tensors: Mapping[str, tuple[int, tuple[int, ...]]]
     """Dtype (as `TensorProto.DataType`) and shape by tensor name."""
     refusal: str = ""
-    """Why other tensors are missing; "" where none is."""
+    """Why other tensors are missing; "" if none is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofCase:
-    """All that a proof of one region runs and judges by.
+    """Everything that a proof of one region needs.
 
     It crosses process boundaries as one value, so it has many fields.
     """
@@ -157,7 +157,7 @@ class ProofCase:
     inputs: tuple[CaseInput, ...]
     """The inputs of both sides, in order."""
     outputs: tuple[str, ...]
-    """Names of the tensors that the region hands on."""
+    """Names of the output tensors of the region."""
     options: ProofOptions
     """How to prove it."""
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
@@ -179,9 +179,9 @@ class ProofCase:
     value_literals: frozenset[int] = frozenset()
     """Literals that are values, not only dims of constants."""
     position_literals: frozenset[int] | None = None
-    """Value literals that are not only target sizes (as of a Reshape); None where this is unknown."""
+    """Value literals that are not only target sizes (as of a Reshape); None if this is unknown."""
     costs: tuple[CostTerm, ...] = ()
-    """What the original nodes compute."""
+    """The work of the original nodes."""
     size_constraints: tuple[SizeConstraint, ...] = ()
     """Constraints between sizes that the nodes require."""
     max_dims: Mapping[str, int] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class ProofCase:
     picks_by_products: bool = False
     """Whether the original nodes take a softmax of matrix products."""
     weights: int = 0
-    """Bytes of the weights that inputs stand for."""
+    """Bytes of the weights that inputs represent."""
     allows_empty: bool = True
     """Whether dynamic dims are tried at 0 too."""
     is_brief: bool = False
@@ -218,7 +218,7 @@ class ProofCase:
         return frozenset(map(op_of, nodes)) - {qualified_name(one.domain, one.name) for one in functions}
 
     def with_sizes(self) -> "ProofCase":
-        """The same with models that state their fixed sizes; the same object where they are stated already."""
+        """The same with models that state their fixed sizes; the same object if they are stated already."""
         sides = self.models.with_sizes()
         return self if sides is self.models else replace(self, models=sides)
 
@@ -241,7 +241,7 @@ class ProofCase:
 
     @property
     def cure(self) -> str:
-        """How to let the original nodes run, as a clause; empty where no dim is dynamic."""
+        """How to let the original nodes run, as a clause; empty if no dim is dynamic."""
         dims = " ".join(f"--dim {name}=N" for name in self.free[:3])
         return f". Give valid sizes: {dims}" if dims else ""
 

@@ -27,15 +27,15 @@ class SiteProof(JsonRecord):
     outcome: Outcome
     """Proved, failed or unproved."""
     reason: str = ""
-    """A clause where the outcome is not plainly proved; else ""."""
+    """A clause if the outcome is not plainly proved; else ""."""
     oracle: str = ""
-    """What computed the replacement."""
+    """The runtime of the replacement."""
     not_on_target: str = ""
     """Why the target's runtime, which is here, did not run the replacement on all inputs, as a clause."""
     independent: bool = True
-    """Whether that was more than the rule's own pattern."""
+    """Whether it was more than the rule's own pattern."""
     reference: str = ""
-    """What both sides are compared with."""
+    """The reference of both sides."""
     errors: tuple[TensorError, ...] = ()
     """The worst error of each output over all runs."""
     runs: int = 0
@@ -55,7 +55,7 @@ class SiteProof(JsonRecord):
     key: object = field(default_factory=object, repr=False, compare=False)
     """The same object for all regions that share a proof."""
     remembered: bool = field(default=False, compare=False)
-    """Whether an earlier run on this machine made it."""
+    """Whether an earlier run on this machine proved it."""
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
         """The same proof for an equal region; `names` maps names of inputs and outputs to those of that region."""

@@ -1,4 +1,4 @@
-"""What a check of a model's nodes for a target reads."""
+"""The inputs of a check of a model's nodes for a target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from surgeon.targets.user_ops import UserOps
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRequest:
-    """What the target's runtime is to do, where it is installed."""
+    """The task of the target's runtime, if it is installed."""
 
     parse: bool
     """Whether it parses the model."""
@@ -32,7 +32,7 @@ class RuntimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What checks of nodes for a target read, and where they report."""
+    """The inputs of the checks of nodes for a target, and their report."""
 
     target: BaseTarget
     """The target."""
@@ -51,4 +51,4 @@ class CheckContext:
     diagnostics: DiagnosticCollector
     """Where findings go."""
     request: RuntimeRequest
-    """What the target's runtime is to do."""
+    """The task of the target's runtime."""

@@ -15,7 +15,7 @@ from surgeon.shapes.tensor_types import Shape
 
 
 class NodeLimits:
-    """The limits that a model's nodes break, each a clause on what is wrong and a clause on what helps."""
+    """The limits that a model's nodes break, each as a clause with the problem and a clause with the remedy."""
 
     def __init__(self, index: Index, shapes: ShapeInference, table: "Mapping[str, Limit]", whose: str = "") -> None:
         """table: functions of limits by op: "TopK", "acme::HardGelu".  whose: the target, for messages."""
@@ -60,7 +60,7 @@ class NodeLimits:
 
 
 class NodeFacts:
-    """A node as a limit looks at it; what is not known is None, and never counts against it.
+    """A node as a limit sees it; an unknown fact is None, and never counts against it.
 
     Attributes:
         limits: those of its model.
@@ -89,11 +89,11 @@ class NodeFacts:
         return position < len(self.node.inputs) and bool(self.node.inputs[position])
 
     def makes(self, position: int) -> bool:
-        """Whether the output is asked for."""
+        """Whether the node has the output."""
         return position < len(self.node.outputs) and bool(self.node.outputs[position])
 
     def maker(self, position: int) -> "NodeFacts | None":
-        """The node that makes an input; None where none of the same graph does."""
+        """The node of the same graph that produces an input; None without one."""
         if not self.has(position):
             return None
         name, scope = self.node.inputs[position], self.node.scope
@@ -120,7 +120,7 @@ class NodeFacts:
         return type_string(dtype)[7:-1] if dtype else None
 
     def attribute(self, name: str, default: Any) -> Any:
-        """The value of an attribute, strings as text; the default also where it refers to one of a function."""
+        """The value of an attribute, strings as text; the default if it refers to an attribute of a function."""
         found = self.node.attribute(name)
         if found is None or found.ref_attr_name:
             return default
@@ -143,17 +143,17 @@ class NodeFacts:
         )
 
     def number(self, position: int) -> float | None:
-        """The number that an input holds, where it is a constant of one."""
+        """The number of an input that is a constant of one element."""
         if not self.has(position):
             return None
         found = self.limits.index.constants.get(self.node.scope, self.node.inputs[position])
         return None if found is None else found.scalar
 
     def zeros(self, position: int) -> bool:
-        """Whether a constant input holds zeros alone; True where it is not known."""
+        """Whether a constant input holds only zeros; True if it is unknown."""
         found = self.limits.index.constants.get(self.node.scope, self.node.inputs[position])
         return found is None or not found.array.astype(float).any()
 
 
 Limit = Callable[[NodeFacts], Iterable[tuple[str, str]]]
-"""Yields what a target does not take of a node: a clause that says what is wrong, and one that says what helps."""
+"""Yields the limits that a node breaks: a clause with the problem and a clause with the remedy, for each."""

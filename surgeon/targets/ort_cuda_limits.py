@@ -1,4 +1,4 @@
-"""What ONNX Runtime refuses on CUDA of ops that it has kernels for there, as seen with 1.31.1."""
+"""Limits of ONNX Runtime's CUDA kernels, observed with 1.31.1."""
 
 from collections.abc import Iterator
 
@@ -45,7 +45,7 @@ def _rotary(site: NodeFacts) -> Found:
 
 
 def _may_be_none(size: Size | None) -> bool:
-    """Whether a size is 0 for some length, as what is left of it after a prefix."""
+    """Whether a size is 0 for some length, such as the rest of a length after a prefix."""
     if size is None or isinstance(size, int) or len(names := symbols(size)) != 1:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A target as a value: what it writes and runs, its kernels and own ops, its limits, and its checks."""
+"""A target as a value: its forms, its kernels and own ops, its limits, and its checks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and
 
 @dataclass(frozen=True)
 class Target(BaseTarget):
-    """Where a model is to run.  Found by its name through an entry point of the group `surgeon.targets`.
+    """A platform for a model.  Found by its name through an entry point of the group `surgeon.targets`.
 
     Examples:
         >>> from surgeon import Provider, Target
@@ -30,8 +30,8 @@ class Target(BaseTarget):
     """
 
     limits: "Callable[[], Mapping[str, Limit]] | Mapping[str, Limit]" = field(default_factory=dict)
-    """What it refuses of the ops that it has: by op ("TopK", "acme::HardGelu") a function of `NodeFacts` that yields
-    what is wrong and what helps, a clause each; or a function that returns this table."""
+    """Limits of its ops: by op ("TopK", "acme::HardGelu") a function of `NodeFacts` that yields the problem and the
+    remedy, a clause each; or a function that returns this table."""
     version: str = ""
     """Its version, of which all of this is true."""
     opsets: range | None = None
@@ -51,7 +51,7 @@ class Target(BaseTarget):
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
     """Loads a model that has no other fault; returns what its first provider refuses, else None."""
     next_steps: "Callable[[Index], Iterable[str]] | None" = None
-    """What to do with a rewritten model before it runs there, a clause each."""
+    """The next steps for a rewritten model before it runs there, a clause each."""
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
         """Its limits by op, and those of a provider, which may belong to another target."""

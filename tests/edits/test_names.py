@@ -316,7 +316,7 @@ def test_devices_know_a_tensor_by_its_new_name(branching):
     ("name", "message"),
     [
         ("out.json", "is named as text, and models are written as binary protobuf"),
-        ("recipe.toml", "holds no model: name another file, or say --force"),
+        ("recipe.toml", "is not a model. Choose another file, or give --force"),
     ],
 )
 def test_what_is_no_place_for_a_model_stays_as_it_is(tmp_path, name, message):

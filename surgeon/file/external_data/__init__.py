@@ -1,3 +1,3 @@
-"""Tensors stored outside the model's file: where they are, and how they are saved."""
+"""Tensors stored outside the model's file: how they are found, read and saved."""
 
 __all__ = ["locations", "new_file", "on_demand", "repack", "self_reference", "staging"]

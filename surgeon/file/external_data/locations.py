@@ -1,9 +1,9 @@
 """External data: the files in which a model keeps tensors, and whether they may be trusted.
 
 A location is relative to the folder of the model.  One that is absolute, climbs with `..`, or leaves that folder
-through a symbolic link is refused, as onnx itself refuses it, and so is a file with a second name (a hard link), which
-may belong elsewhere.  Files are mapped when a value is read, never earlier; a tensor's checksum is verified then, and
-before a file is copied.  Format: ExternalData.md of the ONNX repository.
+through a symbolic link is rejected, as in onnx.  So is a file with hard links, because it may belong elsewhere.  Files
+are mapped when a value is read, never earlier; a tensor's checksum is verified then, and before a file is copied.
+Format: ExternalData.md of the ONNX repository.
 
 The specification means a checksum of the whole file, some writers give that of the tensor's bytes; either is accepted.
 Checksums are computed once for each state of a file, and only if one is given.
@@ -82,14 +82,14 @@ def extent_of(tensor: onnx.TensorProto) -> Extent:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if not location:
-        raise ModelFileError(f"Tensor {tensor.name!r} is marked as external data but names no file.")
+        raise ModelFileError(f"Tensor {tensor.name!r} is marked as external data, but has no file.")
     if tensor.data_type == STRING:
         raise ModelFileError(f"Tensor {tensor.name!r} holds strings, which ONNX does not allow in external data.")
     need = raw_size(tensor)
     offset, size = _number(entries, "offset", 0, tensor), _number(entries, "length", need, tensor)
     if size < need:
         raise ModelFileError(
-            f"Tensor {tensor.name!r} needs {need} bytes, but its entry in {location!r} has {size}: export it again."
+            f"Tensor {tensor.name!r} needs {need} bytes, but its entry in {location!r} has {size}. Export it again."
         )
     return Extent(location, offset, size, entries.get("checksum", ""))
 
@@ -101,8 +101,8 @@ def _number(entries: Mapping[str, str], key: str, default: int, tensor: onnx.Ten
         return default
     if not _NUMBER.fullmatch(text):
         raise ModelFileError(
-            f"Tensor {tensor.name!r} has the {key} {text!r}, which is no number of bytes in digits 0 to 9: "
-            "export it again."
+            f"Tensor {tensor.name!r} has the {key} {text!r}. Expected a number of bytes in digits 0 to 9. "
+            "Export the model again."
         )
     return int(text)
 
@@ -114,11 +114,11 @@ def resolve(folder: Path, location: str) -> Path:
     path = folder / local(location)
     if location.startswith(("/", "\\")) or windows.drive or ".." in parts or "\0" in location:
         raise ModelFileError(
-            f"External data {location!r} points outside of the model's folder: move the file beside the model."
+            f"External data {location!r} is outside the model's folder. Move the file into this folder."
         )
     if not _is_below(os.path.realpath(folder), os.path.realpath(path)):
         raise ModelFileError(
-            f"External data {location!r} is a link that leaves the model's folder: put the file itself there (cp -L)."
+            f"External data {location!r} is a link out of the model's folder. Replace it with the file itself (cp -L)."
         )
     return path
 
@@ -135,23 +135,23 @@ def check_extent(path: Path, extent: Extent, name: str) -> None:
     try:
         status = os.stat(path)
     except OSError as error:
-        what = "put it by the model"
+        what = "Put it into the folder of the model"
         if "\\" in extent.location and os.sep == "/":
-            what = "its location has backslashes, which part folders on Windows alone: export it again with '/'"
+            what = "Backslashes separate folders only on Windows. Export the model again with '/'"
         raise ModelFileError(
-            f"External data file {path} of tensor {name!r} cannot be opened, {error.strerror}: {what}."
+            f"External data file {path} of tensor {name!r} cannot be opened ({error.strerror}). {what}."
         ) from None
     if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(f"External data {path} of tensor {name!r} is not a regular file.")
     if status.st_nlink > 1:
         raise ModelFileError(
-            f"External data file {path} has {status.st_nlink} names (hard links), so it may belong elsewhere, and "
-            "onnx.load refuses it too: put a copy in its place."
+            f"External data file {path} has {status.st_nlink} hard links. surgeon rejects such files, as "
+            "onnx.load does. Replace it with a copy."
         )
     if status.st_size < extent.offset + extent.size:
         raise ModelFileError(
-            f"External data file {path} is too short: tensor {name!r} ends at byte {extent.offset + extent.size}, "
-            f"the file at {status.st_size}."
+            f"External data file {path} is truncated: tensor {name!r} ends at byte {extent.offset + extent.size}, "
+            f"but the file has {status.st_size} bytes. Copy or download it again."
         )
 
 
@@ -166,8 +166,8 @@ def verify_checksum(path: Path, extent: Extent, name: str) -> None:
         raise _read_error(path, error) from None
     if not is_same:
         raise ModelFileError(
-            f"Tensor {name!r} has the checksum {extent.checksum!r}, which is not the SHA-1 of its data in {path}: "
-            "copy or download that file again."
+            f"Tensor {name!r} has the checksum {extent.checksum!r}, which is not the SHA-1 of its data in {path}. "
+            "Copy or download that file again."
         )
 
 
@@ -234,8 +234,8 @@ class Store:
             path = resolve(self.folder, extent.location)
         if path is None:
             raise ModelFileError(
-                f"Tensor {tensor.name!r} lies in {extent.location!r}, but the model came from memory: "
-                "open it by its path, so that the folder is known."
+                f"Tensor {tensor.name!r} is in {extent.location!r}, but the model came from memory. "
+                "Open it by its path, so that the folder is known."
             )
         check_extent(path, extent, tensor.name)
         verify_checksum(path, extent, tensor.name)

@@ -30,7 +30,7 @@ class NewDataFile:
     """A data file to be written, and the data that go into it."""
 
     location: str
-    """Its location beside the model."""
+    """Its location, relative to the model."""
     least: int = LARGE
     """Minimum size of a new tensor that is stored in it, in bytes."""
     size: int = 0
@@ -76,7 +76,7 @@ class NewDataFile:
         return start
 
     def part(self, start: int) -> bytes | FileSpan:
-        """The data at an offset in the file, as they will be written."""
+        """The data at an offset in the future file."""
         data = dict(self._parts)[start]
         return data.raw_data if isinstance(data, onnx.TensorProto) else data
 

@@ -19,7 +19,7 @@ Extents = dict[str, set[locations.Extent]]
 
 
 def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewDataFile | None]:
-    """The skeleton with tensors in a new data file beside `out`, if a data file is used less than before.
+    """The skeleton with tensors in a new data file next to `out`, if a data file is used less than before.
 
     model: the source of the skeleton.  If everything is still used, or the model stays in its folder, the skeleton is
     returned unchanged, without a file.  Raises ModelFileError if data are missing or do not match their checksum.
@@ -54,7 +54,7 @@ def repack_converted(
     out: Path | None,
     fresh: NewDataFile | None,
 ) -> tuple[onnx.ModelProto, NewDataFile | None]:
-    """The skeleton with external tensors that are converted to another dtype in a new data file beside `out`.
+    """The skeleton with external tensors that are converted to another dtype in a new data file next to `out`.
 
     fresh: an existing new data file.  Raises ModelFileError as `repack_unused`, and if the model has no path.
     """
@@ -62,7 +62,7 @@ def repack_converted(
     if not changing:
         return edited, fresh
     if model.path is None or out is None:
-        raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
+        raise ModelFileError("The model came from memory, so its data files are unknown. Open it by its path.")
     found = onnx.ModelProto()
     found.CopyFrom(edited)
     data = fresh or NewDataFile(name_beside(out, model.external_tensors))

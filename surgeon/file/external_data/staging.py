@@ -22,7 +22,7 @@ class StagedFile:
     target: Path
     """Final path."""
     backup: Path
-    """Where an existing target is moved."""
+    """The path to which an existing target is moved."""
     folders: list[Path] = field(default_factory=list)
     """Folders that the move creates, innermost first."""
 
@@ -56,12 +56,12 @@ def holds(target: Path, path: Path, force: bool) -> bool:
     if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
         return True
     if not force or not target.is_file():
-        raise ModelFileError(f"{target} exists with other content: remove it, or overwrite it with force.")
+        raise ModelFileError(f"{target} exists with other content. Remove it, or overwrite it with force.")
     return False
 
 
 def stage_copies(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[StagedFile]:
-    """Put the data files (location -> path) beside the written model, unless all are in place already."""
+    """Put the data files (location -> path) next to the written model, unless all are in place already."""
     targets = {location: locations.resolve(out.parent, location) for location in found}
     missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
     if not missing:
@@ -82,10 +82,10 @@ def stage_copies(found: dict[str, Path], written: AtomicFile, out: Path, force: 
 
 @dataclass(frozen=True)
 class CopiedDataFile:
-    """A data file of another model that is copied beside this one."""
+    """A data file of another model that is copied next to this one."""
 
     location: str
-    """Its location beside this model."""
+    """Its location, relative to this model."""
     path: Path
     """Path of the original."""
 
@@ -125,7 +125,7 @@ def _require_beside(out: Path, written: AtomicFile) -> None:
     """Raise ModelFileError if the model would be written to another folder than its data."""
     if not os.path.samefile(out.parent, written.target.parent):
         raise ModelFileError(
-            f"{out} is a link into another folder, away from its data files: name {written.target} itself."
+            f"{out} is a link into another folder than its data files. Give the path {written.target} instead."
         )
 
 

@@ -1,6 +1,6 @@
-"""Atomic files: a temporary file beside the target, then a rename.
+"""Atomic files: a temporary file next to the target, then a rename.
 
-The temporary file is named `.{name}.surgeon-{pid}.tmp`; if other files must be beside it, it moves into a folder
+The temporary file is named `.{name}.surgeon-{pid}.tmp`; if other files must be in its folder, it moves into a folder
 `.{name}.surgeon-{pid}.files.tmp`.  Leftovers of a killed run are recognised by these names and removed when the same
 target is written again: their process is gone, or holds no lock on them.
 """
@@ -20,12 +20,12 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def temporary_name(target: Path, part: str = "") -> Path:
-    """The name of this process's temporary file beside `target`; `part` distinguishes the folder."""
+    """The name of this process's temporary file next to `target`; `part` distinguishes the folder."""
     return target.with_name(f".{target.name}.surgeon-{os.getpid()}{part}.tmp")
 
 
 class AtomicFile:
-    """A temporary file beside `target`: write to `handle`, then `commit`; leaving the block without it removes the
+    """A temporary file next to `target`: write to `handle`, then `commit`; leaving the block without it removes the
     file.
 
     folder: the temporary folder for other files, if there is one.
@@ -69,7 +69,7 @@ class AtomicFile:
         return folder
 
     def open_folder(self) -> Path:
-        """Create a temporary folder for other files; the temporary file stays where it is."""
+        """Create a temporary folder for other files; the temporary file is not moved."""
         folder = temporary_name(self.target, ".files")
         folder.mkdir()
         self.folder = folder
@@ -138,7 +138,7 @@ def keep_owner(handle: int, target: Path) -> None:
 
 
 def sweep(target: Path) -> None:
-    """Remove the temporary files and folders of dead runs beside `target`."""
+    """Remove the temporary files and folders of dead runs next to `target`."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.surgeon-(\d+)(\.files)?\.tmp")
     for entry in os.listdir(target.parent):
         match = pattern.fullmatch(entry)
@@ -191,7 +191,7 @@ def _is_dead(path: Path, pid: int) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process with this id on this machine; do not call it on Windows, where it ends the process."""
+    """Whether a process with this id runs on this machine; do not call it on Windows: there, it ends the process."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -14,14 +14,14 @@ _SIGNS = (
     (b"\xff\xd8\xff", "a JPEG picture"),
     (b"GIF8", "a GIF picture"),
     (b"%PDF", "a PDF document"),
-    (b"\x1f\x8b", "a gzip archive: unpack it first"),
-    (b"PK\x03\x04", "a zip archive or PyTorch checkpoint: unpack it, or export the model to ONNX"),
-    (b"\x80\x02", "a pickle, perhaps a PyTorch checkpoint: export the model to ONNX"),
-    (b"\x80\x04", "a pickle: export the model to ONNX"),
-    (b"\x89HDF", "an HDF5 file, perhaps Keras: convert it with tf2onnx"),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
-    (b"<!DOCTYPE", "a web page: download the model file itself"),
-    (b"<html", "a web page: download the model file itself"),
+    (b"\x1f\x8b", "a gzip archive. Unpack it first"),
+    (b"PK\x03\x04", "a zip archive or PyTorch checkpoint. Unpack it, or export the model to ONNX"),
+    (b"\x80\x02", "a pickle, perhaps a PyTorch checkpoint. Export the model to ONNX"),
+    (b"\x80\x04", "a pickle. Export the model to ONNX"),
+    (b"\x89HDF", "an HDF5 file, perhaps Keras. Convert it with tf2onnx"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself. Run `git lfs pull`"),
+    (b"<!DOCTYPE", "a web page. Download the model file itself"),
+    (b"<html", "a web page. Download the model file itself"),
 )
 
 
@@ -31,9 +31,9 @@ def describe(head: bytes, name: str) -> str | None:
         if head.startswith(sign):
             return f"{name} is not an ONNX model but {what}."
     if head[4:8] == b"ORTM":
-        return f"{name} is a model in ORT format, which cannot be edited: use the ONNX file that it was made from."
+        return f"{name} is a model in ORT format, which cannot be edited. Use the ONNX file that it was converted from."
     if head[4:8] == b"TFL3":
-        return f"{name} is not an ONNX model but a TensorFlow Lite one: convert it with tf2onnx."
+        return f"{name} is not an ONNX model but a TensorFlow Lite model. Convert it with tf2onnx."
     try:
         text = head.decode("utf-8", "strict" if len(head) < 4096 else "ignore")
     except UnicodeDecodeError:
@@ -42,11 +42,11 @@ def describe(head: bytes, name: str) -> str | None:
         return None
     start = text.lstrip()
     if start.startswith("{"):
-        return f"{name} is JSON, not a binary ONNX model: convert it first with onnx.load(path, format='json')."
+        return f"{name} is JSON, not a binary ONNX model. Convert it first with onnx.load(path, format='json')."
     if "=>" in text or start.startswith("<ir_version"):
-        return f"{name} is ONNX text, not a binary model: convert it first with onnx.parser.parse_model."
+        return f"{name} is ONNX text, not a binary model. Convert it first with onnx.parser.parse_model."
     if "ir_version:" in text or "graph {" in text:
-        return f"{name} is in protobuf text format: convert it first with onnx.load(path, format='textproto')."
+        return f"{name} is in protobuf text format. Convert it first with onnx.load(path, format='textproto')."
     return f"{name} is a text file, not an ONNX model."
 
 
@@ -76,16 +76,16 @@ def refuse_special(path: Path) -> str | None:
         return None  # opening it reports why
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
-    return f"{path} is a pipe or a device, not a file: save the model to a file first."
+    return f"{path} is a pipe or a device, not a file. Save the model to a file first."
 
 
 def unreadable(path: Path, error: OSError) -> str:
     """One sentence on why `path` could not be opened."""
     if path.is_dir():
-        return f"{path} is a folder: name the .onnx file in it."
+        return f"{path} is a folder. Give the .onnx file in it."
     if error.errno == errno.ENOENT:
         near = close_matches(path.name, sorted(os.listdir(path.parent))) if os.access(path.parent, os.R_OK) else ()
-        return f"{path} does not exist: {f'did you mean {near[0]}?' if near else 'check the path.'}"
+        return f"File not found: {path}{f' (did you mean {near[0]}?)' if near else ''}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{path} may not be read: change its permissions."
+        return f"{path} cannot be read. Change its permissions."
     return f"{path} cannot be read: {error.strerror}."

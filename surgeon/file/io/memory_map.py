@@ -38,10 +38,10 @@ def map_whole(path: Path) -> mmap.mmap:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not size:
-                raise ModelFileError(f"{path} is empty: export or download it again.")
+                raise ModelFileError(f"{path} is empty. Export or download it again.")
             if size > MAX_SIZE:
                 raise ModelFileError(
-                    f"{path} takes {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
+                    f"{path} has {size:,} bytes, more than protobuf's 2 GiB. Keep weights in external data."
                 )
             return map_open(file)
     except OSError as error:

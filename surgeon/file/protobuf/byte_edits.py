@@ -76,7 +76,7 @@ class ByteEdits:
         lengths, size = self._lengths()
         if size > MAX_SIZE:
             raise ModelFileError(
-                f"The model would take {size:,} bytes, more than protobuf's 2 GiB: keep weights in external data."
+                f"The model would have {size:,} bytes, more than protobuf's 2 GiB. Keep weights in external data."
             )
         pieces: list[Piece] = []
         add = pieces.append
@@ -118,7 +118,7 @@ class ByteEdits:
 
 
 def _conflict(position: int) -> RewriteError:
-    return RewriteError(f"Two edits meet at byte {position}: a record was edited twice, or inside one that goes.")
+    return RewriteError(f"Two edits overlap at byte {position}: a record was edited twice, or lies in a removed one.")
 
 
 def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
@@ -141,5 +141,5 @@ def read_span(span: FileSpan, size: int | None = None) -> bytes:
         file.seek(span.start)
         data = file.read(wanted)
     if len(data) < wanted:
-        raise ModelFileError(f"{span.path} became shorter while it was read: run it again.")
+        raise ModelFileError(f"{span.path} became shorter while it was read. Run the command again.")
     return data if span.change is None else span.change.data(data)

@@ -1,6 +1,6 @@
-"""The protobuf wire format: where each record of a message is in the bytes, without parsing values.
+"""The protobuf wire format: the byte positions of the records of a message, without parsing values.
 
-A *record* is one tag with its value; its *body* is the part behind tag and length.  A *message* is one or more spans of
+A *record* is one tag with its value; its *body* is the part after tag and length.  A *message* is one or more spans of
 bytes (*frames*): a singular message that is written twice counts as one message in two frames, as protobuf merges it,
 and its repeated fields count across the frames.  A field of a wire type that the schema does not allow, an unknown
 field and a group are skipped, as protobuf treats them as unknown.
@@ -48,7 +48,7 @@ class WireError(ValueError):
 
 
 def read_varint(data: Buffer, at: int, most: int = 10) -> tuple[int, int]:
-    """Decode the varint at `at`, of at most `most` bytes: (value, position behind it)."""
+    """Decode the varint at `at`, of at most `most` bytes: (value, position after it)."""
     value = shift = 0
     for position in range(at, min(at + most, len(data))):
         byte = data[position]
@@ -72,7 +72,7 @@ def write_varint(value: int) -> bytes:
 
 
 def read_tag(data: Buffer, at: int) -> tuple[int, int]:
-    """Decode the tag (field number << 3 | wire type) at `at`: (tag, position behind it)."""
+    """Decode the tag (field number << 3 | wire type) at `at`: (tag, position after it)."""
     tag, position = read_varint(data, at, 5)
     if not 8 <= tag <= 0xFFFFFFFF:
         raise WireError(at, "a tag without a valid field number")
@@ -242,7 +242,7 @@ class Message:
 
 
 def _behind_varint(data: Buffer, at: int) -> int:
-    """The position behind a varint of a record that the scan found, which checked its length."""
+    """The position after a varint of a record that the scan found, which checked its length."""
     while data[at] > 0x7F:
         at += 1
     return at + 1
@@ -254,7 +254,7 @@ def parse_root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message
 
 
 def begins_as_model(data: Buffer) -> bool:
-    """Whether the first record may belong to a ModelProto, whatever follows."""
+    """Whether the first record may belong to a ModelProto; the rest is not read."""
     try:
         tag, at = read_tag(data, 0)
     except WireError:
@@ -273,7 +273,7 @@ def begins_as_model(data: Buffer) -> bool:
 
 
 def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> dict[int, Records]:
-    """Where the records of each known field are, in file order across the frames.
+    """The positions of the records of each known field, in file order across the frames.
 
     A graph of 120,000 nodes takes 140,000 iterations of this loop: tags of one byte and lengths of one or two are
     decoded in place.
@@ -378,7 +378,7 @@ def walk(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int, int, int]]
 
 
 def _skip(data: Buffer, tag: int, at: int, end: int) -> int:
-    """The position behind the value at `at` of a record that is not length-delimited; groups are skipped as a whole."""
+    """The position after the value at `at` of a record that is not length-delimited; groups are skipped as a whole."""
     open_groups: list[int] = []
     while True:
         if at > end:

@@ -1,4 +1,4 @@
-"""Finds tensors of a model with equal bytes, without loading them, and with few reads where they differ early.
+"""Finds tensors of a model with equal bytes, without loading them, and with few reads if they differ early.
 
 Tensors of one dtype and shape are distinguished by a few bytes of each; only if these agree, whole tensors are read,
 piece by piece.  Bytes decide: 0.0 and -0.0 differ, and so do two encodings of NaN.
@@ -161,9 +161,9 @@ class TensorContents:
             found = read_at(self._file(data), start, size)
         except OSError as error:
             where = data.location or self._model.path
-            raise ModelFileError(f"{where} cannot be read, {error.strerror}: see that it is in its place.") from None
+            raise ModelFileError(f"{where} cannot be read: {error.strerror}.") from None
         if len(found) < size:
-            raise ModelFileError(f"{data.location or self._model.path} is shorter than its tensors: export it again.")
+            raise ModelFileError(f"{data.location or self._model.path} is shorter than its tensors. Export it again.")
         return found
 
     def _fetch(self, span: _Span, start: int, size: int) -> None:
@@ -175,7 +175,7 @@ class TensorContents:
         """The descriptor of a span's file.  Reads use no map, so they take no memory."""
         if span.location not in self._files:
             if self._model.path is None:
-                raise ModelFileError(f"The data in {span.location!r} need the model's folder: open it by its path.")
+                raise ModelFileError(f"The data in {span.location!r} needs the model's folder. Open it by its path.")
             self._model.check_unchanged()
             path = locations.resolve(self._model.path.parent, span.location) if span.location else self._model.path
             self._files[span.location] = open_read(path)

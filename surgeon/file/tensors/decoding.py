@@ -128,7 +128,7 @@ def densify(values: Array, indices: Array, dims: tuple[int, ...], name: str) -> 
     empty string for strings).  Raises ModelFileError if they do not fit the values or the shape.
     """
     if any(size < 0 for size in dims):
-        raise ModelFileError(f"Sparse tensor {name!r} has a negative size in its shape {list(dims)}; export it again.")
+        raise ModelFileError(f"Sparse tensor {name!r} has a negative size in its shape {list(dims)}. Export it again.")
     dense = np.full(dims, "", object) if values.dtype == object else np.zeros(dims, values.dtype)
     if indices.size == 0 and values.size == 0:
         return dense
@@ -147,12 +147,12 @@ def densify(values: Array, indices: Array, dims: tuple[int, ...], name: str) -> 
 
 def _type_of(tensor: onnx.TensorProto) -> tuple[np.dtype[Any], int, str]:
     if tensor.HasField("segment"):
-        raise ModelFileError(f"Tensor {tensor.name!r} is stored in segments, which no runtime reads: store it whole.")
+        raise ModelFileError(f"Tensor {tensor.name!r} is stored in segments, which no runtime reads. Store it whole.")
     found = _TYPES.get(tensor.data_type)
     if found is None:
         raise ModelFileError(
-            f"Tensor {tensor.name!r} has data type {tensor.data_type}, which has no array form here: "
-            "a newer version of surgeon may know it."
+            f"Tensor {tensor.name!r} has data type {tensor.data_type}, which this version of surgeon "
+            "cannot read. A newer version may."
         )
     return found
 
@@ -166,7 +166,7 @@ def _elements(tensor: onnx.TensorProto) -> int:
 def _misfit(tensor: onnx.TensorProto, found: float) -> ModelFileError:
     return ModelFileError(
         f"Tensor {tensor.name!r} of shape {list(tensor.dims)} needs {_elements(tensor)} elements, "
-        f"but its data hold {found:g}: the file is damaged."
+        f"but its data has {found:g}: the file is damaged."
     )
 
 

@@ -65,6 +65,6 @@ def _text(proof: SiteProof) -> bytes:
 
 
 def disk_store() -> DiskProofStore | None:
-    """The store of this user; None where there is no folder for it (see `cache_folder`)."""
+    """The store of this user; None without a folder for it (see `cache_folder`)."""
     root = cache_folder()
     return None if root is None else DiskProofStore(root)

@@ -1,4 +1,4 @@
-"""What the result of a proof depends on besides its case: versions, the code that proves, and the processor."""
+"""Facts that the result of a proof depends on, except its case: versions, the code that proves, and the processor."""
 
 import os
 import platform

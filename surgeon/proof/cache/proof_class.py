@@ -1,7 +1,7 @@
 """The class of a proof case: equal for cases that differ only in large fixed dims and in the values of weights.
 
 Cases of one class compute the same at other widths: convolutions of 32 and of 48 channels, layers of 768 and of 1,024.
-A number that is not a dim, as the end of a Slice, is part of the class.  Where nodes move windows, the sizes of the
+A number that is not a dim, such as the end of a Slice, is part of the class.  If nodes move windows, the sizes of the
 windows and of their input are widths too: only whether a kernel has one element, and whether there are strides and
 padding, is part of the class.  So are thresholds, because usual inputs seldom come near them.
 """
@@ -66,8 +66,8 @@ def proof_class_of(case: ProofCase) -> ProofClass:
 class _Classifier:
     """Numbers for names, dynamic sizes and large numbers of one case, by first use.
 
-    places: numbers in constants and attributes that are more than widths, as the end of a Slice or a divisor; None
-    where each of them may be.
+    places: numbers in constants and attributes that are more than widths, such as the end of a Slice or a divisor;
+    None if each of them may be.
     """
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
@@ -114,7 +114,7 @@ class _Classifier:
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
 
     def _kernel(self, dims: Sequence[Size]) -> tuple[str, ...]:
-        """The dims of a constant; where windows move, of the dims behind channels only whether they are 1."""
+        """The dims of a constant; if windows move, only whether the dims after the channels are 1."""
         return self._dims(dims, range(2, len(dims)))
 
     def _places(self, dims: Sequence[Size]) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class _Classifier:
         return repr((item.type in GRAPHS, copy.SerializeToString(deterministic=True)))
 
     def _number(self, number: int) -> str:
-        """A number in a constant or an attribute: as a size, with its value where it is more than a width."""
+        """A number in a constant or an attribute: as a size, with its value if it is more than a width."""
         is_width = self._exact_numbers is not None and abs(number) not in self._exact_numbers
         return self._size(number) if is_width else f"{self._size(number)}={number}"
 
@@ -168,7 +168,7 @@ def _number_class(number: np.floating) -> str:
 
 
 def _kinds(array: np.ndarray) -> Sequence[float | str]:
-    """The kinds of numbers in a long tensor; the number itself where all are equal.
+    """The kinds of numbers in a long tensor; the number itself if all are equal.
 
     A weight that is zero, infinite or far from one can hide a fault that other inputs show.
     """

@@ -94,9 +94,9 @@ def _numbers(case: ProofCase) -> dict[str, str]:
 
 
 def proof_key(case: ProofCase) -> str | None:
-    """A key that is equal for cases of equal regions, whatever their tensors are called.
+    """A key that is equal for cases of equal regions, with any names of tensors.
 
-    None where the proof depends on users' implementations or on another device, which a key cannot describe.
+    None if the proof depends on users' implementations or on another device, which a key cannot describe.
     """
     sides, own = case.models, available()
     if case.options.custom_ops or case.options.runtime is not None:

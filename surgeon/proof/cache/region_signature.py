@@ -61,7 +61,7 @@ class Signatures:
         return self._number((content, *[name in zeros for name, _ in region.outputs]) if zeros else content)
 
     def _kind(self, node: Node, shapes: ShapeInference) -> Hashable:
-        """What a node says; a reference to an attribute of a function counts by the value in the call."""
+        """The content of a node; a reference to an attribute of a function counts by the value in the call."""
         if node.scope.function is None:
             return self._structure.stated(node)
         given = []
@@ -71,7 +71,7 @@ class Signatures:
         return (node.op, len(node.inputs), len(node.outputs), tuple(sorted(given)), node.proto.overload)
 
     def of_data(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
-        """The types of data that regions read; None where a proof may depend on the value or the producer of one."""
+        """The types of data that regions read; None if a proof may depend on the value or the producer of one."""
         source, content, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
             home = source if name in source.producers else source.defining_scope(name)
@@ -90,7 +90,7 @@ class Signatures:
         return None if self._are_regrouped(source, names) else tuple(content)
 
     def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
-        """Whether two of these tensors have the same elements behind reshapes."""
+        """Whether two of these tensors have the same elements after reshapes."""
         makers = [self._origin.producer(source, name) for name in names]
         if not any(found is not None and found[1].op in RESHAPE_OPS for found in makers):
             return False
@@ -130,7 +130,7 @@ class Signatures:
         """The types of the tensors from outside of a region, and the nodes above them that the proof may depend on.
 
         A constant counts by its value, a large weight or any other tensor by dtype and shape.  The proof may depend on
-        the nodes above where a slice goes back from any of these tensors.
+        the nodes above if a slice goes back from any of these tensors.
         """
         scope, origin = region.scope, self._origin
         source = origin.scope(scope)

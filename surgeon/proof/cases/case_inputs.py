@@ -162,7 +162,7 @@ def _counts_rows(spec: InputSpec) -> bool:
 
 
 def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
-    """The inputs of a graph that no softmax depends on, as the values of an attention; empty without a softmax."""
+    """The inputs of a graph that no softmax depends on, such as the values of an attention; empty without a softmax."""
     hanging: set[str] = set()
     for node in reversed(model.graph.node):  # topologically sorted
         values = _beside(traits_of(qualified_name(node.domain, node.op_type)))

@@ -39,7 +39,7 @@ class DimAssignment:
 
 
 def size_or_zero(size: Size, given: Mapping[str, int]) -> int:
-    """The number of a size; 0 where it has none, as after a division by zero."""
+    """The number of a size; 0 if it has none, such as after a division by zero."""
     try:
         return evaluate(size, given)
     except SizeError:
@@ -47,6 +47,6 @@ def size_or_zero(size: Size, given: Mapping[str, int]) -> int:
 
 
 def grows_with(size: Size, name: str, to: int) -> bool:
-    """Whether a size is larger where one symbol is `to` and the others are 1 than where all are 1."""
+    """Whether a size is larger if one symbol is `to` and the others are 1 than if all are 1."""
     ones = dict.fromkeys(symbols(size), 1)
     return size_or_zero(size, {**ones, name: to}) > size_or_zero(size, ones)

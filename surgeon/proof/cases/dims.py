@@ -1,4 +1,4 @@
-"""The sizes of a region's dims: the first at which the original runs, and others beside them.
+"""The sizes of a region's dims: the first at which the original runs, and further ones.
 
 Which other sizes are tried, and why, is said in `proof.strategies.sizes`.
 """
@@ -99,7 +99,7 @@ class CaseDims:
     def _sets(
         self, usual: _Given, small: _Given, *, ones: _Given, alike: Sequence[_Given], larger: _Given
     ) -> Iterator[Sequence[_Given]]:
-        """Sizes by symbol for each group; consistent ones are computed only where the first do not run."""
+        """Sizes by symbol for each group; consistent ones are computed only if the first do not run."""
         yield usual, small, ones
         if len(self.symbols) > 1:
             yield tuple(self._solved(sizes) for sizes in (usual, small))
@@ -110,7 +110,7 @@ class CaseDims:
             yield (self._solved(larger),)
 
     def _solved(self, sizes: _Given) -> _Given:
-        """The same sizes with dependent ones computed; unchanged where one cannot be computed."""
+        """The same sizes with dependent ones computed; unchanged if one cannot be computed."""
         if self._solver is None:
             self._solver = SizeSolver(self._constraints)
         try:
@@ -121,7 +121,7 @@ class CaseDims:
     def _raised(self, sizes: _Given) -> _Given:
         """The same sizes with those doubled of which nothing is left, as of 5 samples after a window of 256.
 
-        The first symbol of each dim that grows with it; unchanged where no size up to `LONGEST` leaves something.
+        The first symbol of each dim that grows with it; unchanged if no size up to `LONGEST` leaves something.
         """
         raised = {**sizes, **self._chosen}
         while (lacking := self._lacking(raised)) is not None:
@@ -139,12 +139,12 @@ class CaseDims:
         return next((size for size in self._dims if size_or_zero(size, given) <= 0), None)
 
     def default(self) -> DimAssignment | None:
-        """The first sizes to try; None where there are none."""
+        """The first sizes to try; None if there are none."""
         group = next(self.runnable(), None)
         return group[0] if group else None
 
     def full(self, most: int) -> Iterator[DimAssignment]:
-        """The usual sizes with true fixed dims, where that makes at most `most` elements.
+        """The usual sizes with true fixed dims, if they have at most `most` elements.
 
         Otherwise each fixed dim in turn is true, with as many others as make no more, and the rest reduced.
         """
@@ -164,11 +164,11 @@ class CaseDims:
         yield from filter(None, map(made, restore_in_turn(self._reduced_dims(sizes), fits)))
 
     def as_it_is(self) -> DimAssignment | None:
-        """The usual sizes with true fixed dims, whatever their work; None where the inputs are too large."""
+        """The usual sizes with true fixed dims, at any cost; None if the inputs are too large."""
         return self._assign({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
 
     def beside(self, first: DimAssignment, sizes: Mapping[str, int]) -> DimAssignment | None:
-        """The first sizes with others for some symbols; None where they fit nothing or are too large.
+        """The first sizes with others for some symbols; None if they fit nothing or are too large.
 
         Totals of past and new, and with a dim of 0 all dependent sizes, change with them, unless `sizes` has them.
         """
@@ -186,7 +186,7 @@ class CaseDims:
         return self._with_totals(changed)[name] != changed[name]
 
     def longest_accepted(self, refused: DimAssignment, first: DimAssignment) -> SizeSearch:
-        """Sizes on the way to the longest size of a dim that the nodes accept, where they reject one.
+        """Sizes on the way to the longest size of a dim that the nodes accept, if they reject one.
 
         Send whether the nodes accepted each.  Each dim is searched once, and only long ones.
         """
@@ -228,7 +228,7 @@ class CaseDims:
     def _assign(
         self, by_symbol: dict[str, int], shrunk: Callable[[dict[str, int]], Mapping[int, int]], *, empty: bool = False
     ) -> DimAssignment | None:
-        """An assignment with its dims; None where some dim is invalid, or the inputs are too large.
+        """An assignment with its dims; None if some dim is invalid, or the inputs are too large.
 
         empty: allow dims of 0 that the user did not ask for.
         """
@@ -255,7 +255,7 @@ class CaseDims:
         return {name: next(turn) if kind == "other" else SIZES[kind][place] for name, kind in kinds.items()}
 
     def _lighter(self, sizes: dict[str, int]) -> dict[str, int]:
-        """The same with smaller pictures where the work is large: an attention is between all points."""
+        """The same with smaller images if the work is large: an attention is between all points."""
         names = [name for name in sizes.keys() - self._chosen if dim_kind(name) == "image"]
         while names and sizes[names[0]] > SMALL_PICTURE:
             assignment = self._assign({**sizes, **self._chosen}, self._reduced_dims)
@@ -287,7 +287,7 @@ class CaseDims:
         return reduced_dims(sizes, self._taken, self._places)
 
     def _reduced_further(self, symbol_sizes: dict[str, int]) -> dict[int, int]:
-        """The same where that is still too much: reduced dims stay above literals that are not dims themselves."""
+        """The same if that is still too much: reduced dims stay above literals that are not dims themselves."""
         if self._given(DimAssignment(symbol_sizes, self._reduced_dims(symbol_sizes))) <= MAX_ELEMENTS:
             return self._reduced_dims(symbol_sizes)
         places = self._places.difference(size for size in self._dims if isinstance(size, int))

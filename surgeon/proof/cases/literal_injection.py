@@ -44,7 +44,7 @@ class LiteralValues(NamedTuple):
     compared: list[float]
     """Numbers for integer inputs that are compared with something."""
     edges: int = 0
-    """How many of the first of `floats`, `integers` and `compared` reach a comparison exactly, or lie beside it."""
+    """How many of the first of `floats`, `integers` and `compared` reach a comparison exactly, or are next to it."""
 
 
 def inject_into(
@@ -58,9 +58,9 @@ def inject_into(
     ties: bool = False,
     out_of_role: bool = False,
 ) -> np.ndarray:
-    """The values of one input with literals of the region put at random places; the same where it may hold none.
+    """The values of one input with literals of the region at random positions; the same if it may hold none.
 
-    Float inputs get literals, halves, and numbers between and beside literals.  Integer inputs get integer literals and
+    Float inputs get literals, halves, and numbers between and near literals.  Integer inputs get integer literals and
     their neighbours; those that are compared get all scalars first.  Lengths that are only compared get thresholds.
     Indices get literals up to the end of their table.
 

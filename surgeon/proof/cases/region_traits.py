@@ -1,4 +1,4 @@
-"""What the nodes of both sides of a region do, as far as it decides which inputs are informative."""
+"""Traits of the nodes of both sides of a region that decide which inputs are informative."""
 
 from collections.abc import Callable, Iterable
 

@@ -37,9 +37,9 @@ class CommonPrefix(NamedTuple):
 
 
 def common_prefix(sides: RegionModels) -> CommonPrefix | None:
-    """The common nodes in front of a node that rounds, compares or picks; None where there are none.
+    """The common nodes in front of a node that rounds, compares or picks; None if there are none.
 
-    Also None where they compute an output of the region, or where the dtype of one of their results is unknown.
+    Also None if they compute an output of the region, or if the dtype of one of their results is unknown.
     """
     structure = Structure()
     before, after = (_results(model, structure) for model in (sides.before, sides.after))

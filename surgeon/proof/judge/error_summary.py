@@ -74,7 +74,7 @@ class ErrorSummary:
             self.worst[found.name] = found
 
     def unproved_reason(self) -> str | None:
-        """Why agreement proves nothing; None where it does."""
+        """Why agreement proves nothing; None if it does."""
         blurred = [error for name, error in self._blurred.items() if name not in self._unblurred]
         lost = [error for name, error in self._noisy.items() if name not in self._informative]
         reasons = chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost))

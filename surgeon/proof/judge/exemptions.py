@@ -122,5 +122,5 @@ def cannot_be_empty(case: ProofCase, assignment: DimAssignment | None, name: str
 
 
 def all_nan(array: np.ndarray) -> bool:
-    """Whether an output is NaN throughout, as the output of a model that fails everywhere would be."""
+    """Whether an output is NaN throughout, such as the output of a model that fails everywhere."""
     return array.dtype.kind in "fc" and bool(np.isnan(array).all())

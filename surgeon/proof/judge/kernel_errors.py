@@ -1,4 +1,4 @@
-"""How far kernels of a region's operators may err, whatever the region computes."""
+"""How far kernels of a region's operators may err, in any region."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -29,7 +29,7 @@ def has_absolute_error(op: OpTraits) -> bool:
 def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
     """The absolute error that kernels of these operators may have: one for all elements of `shape`, or one for each.
 
-    It shrinks with the inputs where all inputs are below one, for operators of which all errors do.
+    It shrinks with the inputs if all inputs are below one, for operators of which all errors do.
     """
     if not _some(ops, has_absolute_error):
         return 0.0

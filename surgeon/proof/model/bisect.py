@@ -17,7 +17,7 @@ def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> l
     are left.  Otherwise the last call still showed that `fails` is false without the culprits.
 
     The method searches the shortest failing prefix: its last item is a culprit, and the prefix without it passes, so
-    that the next search begins behind it.  (Zeller and Hildebrandt's delta debugging, 2002, for the case where any part
+    that the next search begins after it.  (Zeller and Hildebrandt's delta debugging, 2002; there, any part
     may be tried.)
     """
     if fails(()):

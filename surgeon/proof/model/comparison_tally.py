@@ -47,7 +47,7 @@ class ComparisonTally:
     atol: float | None
     """In place of the default of each dtype."""
     hint: str = ""
-    """A likely cause where the original does not repeat itself, as a clause."""
+    """A likely cause if the original is not deterministic, as a clause."""
     made: list[tuple[Trial, Comparison]] = field(default_factory=list)
     """Comparisons that count, each with its trial."""
     dropped: set[int] = field(default_factory=set)
@@ -59,7 +59,7 @@ class ComparisonTally:
     failed_on: tuple[str, ...] = ()
     """Kinds of inputs on which the models differ, the worst first."""
     left_out: str = ""
-    """Why a set of wide-ranging inputs is left out; "" where none is."""
+    """Why a set of wide-ranging inputs is left out; "" if none is."""
 
     def __post_init__(self) -> None:
         self.left_out = self.trials.notes.excluded_because
@@ -88,7 +88,7 @@ class ComparisonTally:
     def run_trial(self, trial: Trial, session: ModelSession, feeds: Mapping[str, np.ndarray]) -> None:
         """Run a model on one trial, and compare.
 
-        Raises SessionError where it does not run, unless differences on this trial do not fail the check.
+        Raises SessionError if it does not run, unless differences on this trial do not fail the check.
         """
         try:
             answer = session.run(feeds)
@@ -119,7 +119,7 @@ class ComparisonTally:
                 count = count_newly_finite(array, answer[name]) if trial.wide else 0
                 if count:
                     error = replace(found.error, max_abs=np.inf, ok=False)
-                    why = f"is finite where the original is not ({count} of {array.size} elements)"
+                    why = f"is finite, but the original is not ({count} of {array.size} elements)"
                     self.informational.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
                 self.informational.setdefault(trial.strategy, []).append(
@@ -199,11 +199,11 @@ class ComparisonTally:
                 real.append((trial, comparison))
             elif moved > MAX_NOISE * error.scale + error.allowed and trial.wide:
                 chaotic[id(trial)] = trial
-                self.left_out = f"rounding alone changes output '{error.name}' of the original as much"
+                self.left_out = f"rounding by itself changes output '{error.name}' of the original as much"
             elif moved > MAX_NOISE * error.scale + error.allowed:
                 blurred = (
-                    f"Output '{error.name}' {comparison.why}, but rounding alone changes that of the original as much "
-                    f"({moved / ROUNDING_FACTOR:.3g})."
+                    f"Output '{error.name}' {comparison.why}, but rounding by itself changes that of the original "
+                    f"as much ({moved / ROUNDING_FACTOR:.3g})."
                 )
             else:
                 self._accept(trial, comparison, moved)

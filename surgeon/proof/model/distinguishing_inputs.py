@@ -44,15 +44,15 @@ class DistinguishingInputs:
     """Numbers and sizes at which two models are most likely to differ, and tables in which they do."""
 
     floats: tuple[Sequence[float], Sequence[float]]
-    """Float inputs that reach a threshold exactly; then numbers beside thresholds and other scalar constants."""
+    """Float inputs that reach a threshold exactly; then numbers next to thresholds and other scalar constants."""
     integers: tuple[Sequence[int], Sequence[int]]
-    """The same for integer inputs, each with the integers beside it."""
+    """The same for integer inputs, each with its neighbours."""
     tables: Mapping[str, int]
     """Rows of float tables that the other model does not have, by name."""
     ties: bool = False
     """Whether equal numbers in the inputs give exact ties."""
     joined: Sequence[float] = ()
-    """Numbers that sums of several elements are to reach; empty where no exact decision depends on such a sum."""
+    """Numbers that sums of several elements should reach; empty if no exact decision depends on such a sum."""
     sizes: Sequence[int] = ()
     """Sizes that a model branches on."""
     picks: bool = False
@@ -62,7 +62,7 @@ class DistinguishingInputs:
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "DistinguishingInputs":
         """Find these for two models.
 
-        exactly: only exact thresholds behind arithmetic, as where the other model runs elsewhere.  tables: include
+        exactly: only exact thresholds after arithmetic, because the other model runs elsewhere.  tables: include
         tables that differ.
         """
         models = original.skeleton, other.skeleton
@@ -99,7 +99,7 @@ class DistinguishingInputs:
     def numbers(self, blank: Blank, case: int) -> list[float]:
         """The numbers for every other element of an input in a case; empty if it takes none, or all were used.
 
-        Where there is room, small numbers are repeated, because some elements may not be compared; exact thresholds
+        If there is room, small numbers are repeated, because some elements may not be compared; exact thresholds
         come twice.  Last come single numbers: of several in a row a maximum shows only the largest.
         """
         met, beside = self._numbers_for(blank)
@@ -161,8 +161,8 @@ def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, n
 def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]:
     """Thresholds of some model that do not depend on rounding: the first numbers for inputs.
 
-    Behind arithmetic, both models must have the threshold to the bit, and all thresholds near it must agree: 0.1 * x >
-    0.3 and x > 3 may differ beside it, as everybody expects.  A model with arithmetic that is not followed is excluded
+    After arithmetic, both models must have the threshold to the bit, and all thresholds near it must agree: 0.1 * x >
+    0.3 and x > 3 may differ near it, as everybody expects.  A model with arithmetic that is not followed is excluded
     too: sigmoid(x) > 0.25 is x > -1.0986123.
     """
     apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MAX_MET] for some in models]

@@ -43,9 +43,9 @@ def exposing(
     only: as its only outputs, without the nodes and initializers that they do not need.  fed: initializers that become
     inputs with defaults.
 
-    A model in a file is copied; the kernel copies the weights, and shares them where the file system can.  The copy
-    lies beside the model, so that external data are found, or in the folder for temporary files where there are none
-    and the model's folder is read-only.  It is deleted at the end of the block; a later run deletes leftovers of a
+    A model in a file is copied; the kernel copies the weights, and shares them if the file system can.  The copy is
+    next to the model, so that external data are found.  A model without external data in a read-only folder is copied
+    to the folder for temporary files.  It is deleted at the end of the block; a later run deletes leftovers of a
     killed one.  The outputs have no types: ONNX Runtime infers them.  Raises ModelFileError when the model cannot be
     read or the copy not be written.
     """

@@ -9,7 +9,7 @@ _HALVES = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16}  # 
 
 
 def half_of(model: ModelProto) -> str:
-    """The coarsest half precision in which a node computes, or to which one casts; empty where there is none.
+    """The coarsest half precision in which a node computes, or to which one casts; empty if there is none.
 
     Later results have its digits, even after a cast up.  A weight or an input that is cast up before any arithmetic is
     exact.

@@ -57,7 +57,7 @@ class HiddenRows:
 
 
 def _hidden(masks: Sequence[np.ndarray], output: np.ndarray, *, causal: bool) -> np.ndarray | None:
-    """The rows [batch, sequence] of an output that see no key; None where there are none.
+    """The rows [batch, sequence] of an output that see no key; None if there are none.
 
     masks: of keys, [batch, sequence], zero for a masked key.  causal: whether a row sees no later key.
     """

@@ -28,7 +28,7 @@ class InnerValues:
     shapes_only: frozenset[str] = frozenset()
     """Names of the tensors past the limit of memory."""
     refusal: str = ""
-    """One sentence on why tensors are missing; "" where none is."""
+    """One sentence on why tensors are missing; "" if none is."""
 
 
 def run_inner_tensors(

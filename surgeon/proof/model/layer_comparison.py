@@ -53,8 +53,8 @@ def compare_layers(
 ) -> LayerComparison:
     """Compare all tensors of both main graphs on the inputs of one trial, outputs of the graph included.
 
-    Stops behind the part of the model with the first tensor beyond tolerance.  As for outputs, errors that the
-    original's own noise explains do not count.  The result has the reason where the comparison cannot run.
+    Stops after the part of the model with the first tensor beyond tolerance.  As for outputs, errors that the
+    original's own noise explains do not count.  The result has the reason if the comparison cannot run.
     """
     ends = _Ends(original, rewritten, away, rtol=rtol, atol=atol)
     try:

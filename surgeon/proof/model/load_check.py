@@ -1,4 +1,4 @@
-"""Whether ONNX Runtime loads an output model, where it loads the original."""
+"""Whether ONNX Runtime loads an output model, if it loads the original."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -30,9 +30,9 @@ class LoadAnswer(NamedTuple):
     """Whether ONNX Runtime loads a result."""
 
     fault: str = ""
-    """Why the result must not be written, as a clause; "" where it may."""
+    """Why the result must not be written, as a clause; "" if it may."""
     note: str = ""
-    """That the original does not load either, and why; "" where it does."""
+    """That the original does not load either, and why; "" if it does."""
 
 
 def tolerated_lacks(target: str, ep: str | None) -> frozenset["Lack"]:
@@ -94,7 +94,7 @@ def refusal(
     folder: Path | None = None,
     fact: str | None = None,
 ) -> "SessionError | None":
-    """ONNX Runtime's reason not to load a model; None where it loads it by itself, or hit a limit.
+    """ONNX Runtime's reason not to load a model; None if it loads it by itself, or hit a limit.
 
     optimised: with its own optimisations, which infer more sizes and may find that they do not fit.  folder: of the
     data files of a model in memory.  fact: to be noted if it loads.

@@ -22,7 +22,7 @@ _DEEPEST = 8  # nested calls of functions
 class ModelCost:
     """The work of a model in one run, in multiplications of matrix products.
 
-    Bodies count once, tensors of unknown shape not at all.  Raises ModelFileError where the model cannot be read.
+    Bodies count once, tensors of unknown shape not at all.  Raises ModelFileError if the model cannot be read.
     """
 
     def __init__(self, model: Path | ModelProto) -> None:
@@ -69,7 +69,7 @@ def _costs(shapes: ShapeInference, scope: Scope, functions: Mapping[str, Scope],
 
 
 def _of_node(shapes: ShapeInference, scope: Scope, node: Node) -> Iterator[CostTerm]:
-    """The work of one node, where the shapes are known."""
+    """The work of one node, if the shapes are known."""
     reads, makes = (
         [shapes.facts(scope, name).shape if name else None for name in names] for names in (node.inputs, node.outputs)
     )

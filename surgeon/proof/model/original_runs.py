@@ -1,7 +1,7 @@
 """The runs of an original: sets of inputs with its outputs, for any number of models to compare with it.
 
-The inputs are the user's, or generated for the graph.  Inputs that the original refuses are left out; where it refuses
-all, `TrialNotes.unavailable_because` says so.
+The inputs are the user's, or generated for the graph.  Inputs that the original rejects are left out; if it rejects
+all, `TrialNotes.unavailable_because` has the reason.
 """
 
 import pathlib

@@ -26,7 +26,7 @@ class Trial:
     wide: bool = False
     """Values of wide range: only elements that are finite in the original are compared."""
     source: str = ""
-    """Where the user's inputs came from; "" for generated ones."""
+    """The source of the user's inputs; "" for generated ones."""
     decides: bool = False
     """Whether results jump exactly at these inputs, so that noise is measured near them."""
     informational: bool = False
@@ -44,13 +44,13 @@ class TrialNotes:
     """Limits of the runs of an original."""
 
     unavailable_because: str = ""
-    """One sentence on why there are no trials; "" where there are."""
+    """Why no trials exist, as a sentence; "" if they do."""
     oracle: str = ""
     """The runtime of the original; "" if there is none."""
     excluded_because: str = ""
-    """Why a set of wide-ranging inputs is not informative, as a clause; "" where all are."""
+    """Why a set of wide-ranging inputs is not informative, as a clause; "" if all are."""
     refused: str = ""
-    """One sentence on user's inputs that the original does not run on; "" where it runs on all."""
+    """One sentence on user's inputs that the original does not run on; "" if it runs on all."""
     refusal: str = ""
     """Why the original refused the first generated inputs that it refused."""
     unvisited_tables: Sequence[str] = ()

@@ -47,7 +47,7 @@ class RegionSlice:
     origin: OriginalModel
     """The source model."""
     shapes: ShapeInference
-    """Of the source."""
+    """The shapes of the source."""
     real_weights: bool = False
     """Read large weights by value."""
     depth: int = 0
@@ -159,11 +159,11 @@ class RegionSlice:
 
     @property
     def weights(self) -> int:
-        """The bytes of weights that inputs stand for, and that were not read."""
+        """The bytes of weights that inputs represent, and that were not read."""
         return sum(boundary.size_in_bytes for boundary in self.boundary_inputs.values() if boundary.weight)
 
     def read_weights(self) -> None:
-        """Read the weights that inputs stand for, as constants."""
+        """Read the weights that inputs represent, as constants."""
         self.real_weights = True
         for key, boundary in [(key, boundary) for key, boundary in self.boundary_inputs.items() if boundary.weight]:
             array = self.origin.constants.array(self.origin.scope(boundary.scope), boundary.tensor)
@@ -173,7 +173,7 @@ class RegionSlice:
                 self.reads_weights = True
 
     def sizes(self, name: str) -> Sequence[Size]:
-        """The shape of an output of the region, as the source states it; empty where the rank is unknown."""
+        """The shape of an output of the region, stated by the source; empty if the rank is unknown."""
         return self.shapes.facts(self.origin.scope(self.region.scope), name).shape or ()
 
     def key(self, scope: Scope, name: str) -> Key:
@@ -299,7 +299,7 @@ class RegionSlice:
         return [(home, name) for name in self.reads(node)]
 
     def _leads_back(self, boundary: BoundaryInput) -> bool:
-        """Whether a slice goes on behind a tensor: integers, copies, and tensors computed only from constants."""
+        """Whether a slice continues before a tensor: integers, copies, and tensors computed only from constants."""
         found = self.origin.producer(boundary.scope, boundary.tensor)
         if found is None or not self._may_go_back(boundary):
             return False
@@ -334,7 +334,7 @@ class RegionSlice:
                     yield boundary
 
     def _regrouped(self) -> list[BoundaryInput]:
-        """Boundary inputs that hold the elements of another behind reshapes, which rules look through."""
+        """Boundary inputs that hold the elements of another after reshapes, which rules look through."""
         boundaries = self.boundary_inputs.items()
         behind = {
             key: self.key(*source_before_reshapes(self.origin, boundary.scope, boundary.tensor))

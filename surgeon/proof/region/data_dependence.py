@@ -1,4 +1,4 @@
-"""What tensors of the source are computed from: only constants and sizes, only integers, or data."""
+"""The origin of tensors of the source: only constants and sizes, only integers, or data."""
 
 from collections.abc import Callable
 

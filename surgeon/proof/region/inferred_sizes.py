@@ -14,7 +14,7 @@ from surgeon.shapes.tensor_types import ValueArray
 
 
 def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray | None:
-    """The size that a one-element integer input has in the target of a Reshape; None where that is unknown."""
+    """The size that a one-element integer input has in the target of a Reshape; None if that is unknown."""
     if home.parent is not None or home.is_function or name not in home.inputs or shapes.facts(home, name).shape != (1,):
         return None
     for joined in _readers(home, name):

@@ -102,5 +102,5 @@ def matches_literal(size: int, literals: Iterable[int]) -> bool:
 
 
 def divides_literal(size: int, literals: Iterable[int]) -> bool:
-    """Whether a literal is a multiple of a dim, as the width of heads of that size."""
+    """Whether a literal is a multiple of a dim, such as the width of heads of that size."""
     return any(number % size == 0 for number in literals if size < number <= size * MAX_TIMES)

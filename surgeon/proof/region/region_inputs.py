@@ -23,18 +23,18 @@ class BoundaryInput:
     tensor: str
     """Its name in the source."""
     dtype: int | None
-    """As `TensorProto.DataType`; None where it is unknown."""
+    """As `TensorProto.DataType`; None if it is unknown."""
     shape: tuple[Size, ...] | None
-    """In sizes of the source; None where the rank is unknown."""
+    """In sizes of the source; None if the rank is unknown."""
     value: np.ndarray | None = None
     """A small tensor of integers that depends only on the sizes of the dynamic dims."""
     weight: bool = False
-    """Whether it stands for a constant that is too large to read."""
+    """Whether it represents a constant that is too large to read."""
     assumption: Assumption | None = None
     """The assumption on its values, from those on the model's inputs."""
 
     @property
     def size_in_bytes(self) -> int:
-        """The bytes of the constant that it stands for, whose dims are all fixed."""
+        """The bytes of the constant that it represents, whose dims are all fixed."""
         sizes = [size for size in self.shape or () if isinstance(size, int)]
         return math.prod(sizes) * int(onnx.helper.tensor_dtype_to_np_dtype(self.dtype or TensorProto.FLOAT).itemsize)

@@ -40,7 +40,7 @@ HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
 def region_models(cut: RegionSlice) -> RegionModels:
-    """Build both models of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
+    """Build both models of a slice.  Raises CannotSlice if an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
     inputs = [_input(boundary, dims) for boundary in cut.boundary_inputs.values()]
     prefix = [_node(cut, node) for node in cut.prefix]
@@ -275,7 +275,7 @@ def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
 
 
 def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
-    """The proof case of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
+    """The proof case of a slice.  Raises CannotSlice if an input's dtype or rank is unknown."""
     sides = region_models(cut)
     for node in nodes_of(sides.after):
         require_declared_inputs(op_of(node), node.input, node_label(node))

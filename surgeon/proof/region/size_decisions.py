@@ -45,7 +45,7 @@ def _compared(sides: RegionModels, side: ModelProto) -> Iterator[Size]:
 
 
 def boundary(difference: Size, name: str, sizes: Mapping[str, int]) -> int:
-    """The size of a dim at which a difference is 0, or the last before its sign turns; 0 where it does not turn.
+    """The size of a dim at which a difference is 0, or the last before its sign turns; 0 if it does not turn.
 
     sizes: of the other dims.  Found by bisection, which takes the difference to rise or fall with the dim.
     """

@@ -13,7 +13,7 @@ Tensor = tuple[Scope, str]
 
 
 def source_before_reshapes(origin: OriginalModel, scope: Scope, name: str) -> Tensor:
-    """The tensor with the same elements in the same order behind reshapes; itself where no reshape produces it."""
+    """The tensor with the same elements in the same order before reshapes; itself if no reshape produces it."""
     for _ in range(DEPTH):
         found = origin.producer(scope, name)
         if found is None or found[1].op not in RESHAPE_OPS:
@@ -34,11 +34,11 @@ class ValueEquivalence:
         self._origin, self._key, self.is_deterministic = origin, key, may_hold
 
     def are_equal(self, one: Tensor, other: Tensor) -> bool:
-        """Whether two tensors hold the same values, as the matcher sees it: equal nodes of equal inputs."""
+        """Whether two tensors hold the same values in the view of the matcher: equal nodes of equal inputs."""
         return are_equal(self, one, other)
 
     def source_of(self, tensor: Tensor) -> Tensor:
-        """The tensor behind copies and casts of it: the two are always in one slice."""
+        """The source of copies and casts: the two are always in one slice."""
         scope, name = tensor
         found = self._origin.producer(scope, name) if name else None
         while found is not None and found[1].op in TRANSPARENT and name == found[1].outputs[0]:
@@ -59,7 +59,7 @@ class ValueEquivalence:
         return node, [(home, name) for name in self._origin.inputs(node)], node.outputs.index(tensor[1])
 
     def constant(self, tensor: Tensor) -> ConstantValue | None:
-        """The value of a tensor of the source, where that is fixed."""
+        """The value of a tensor of the source, if it is fixed."""
         scope, name = tensor
         return self._origin.constants.get(self._origin.scope(scope), name)
 

@@ -30,7 +30,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 
 class InputFacts(NamedTuple):
-    """Facts of the inputs of a run, for its judgement."""
+    """Facts of the inputs of a run; its judgement uses them."""
 
     description: str
     """Their values, in words."""
@@ -159,7 +159,7 @@ class BothSides:
         return open_evaluator(model) if self._is_evaluated else open_oracle(model, self.case.options.custom_ops, bodies)
 
     def _replacement(self, sides: RegionModels) -> Oracle:
-        """What runs the replacement."""
+        """The runtime of the replacement."""
 
         def elsewhere() -> Oracle:
             return self._oracle(sides.after, self.case.bodies_after)

@@ -80,7 +80,7 @@ def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     """Reduced numbers by the number that they replace; and the same for dims that are products of others.
 
     A dim that a float may encode stays; of a dim that is a sum of two, these two are reduced.  A product usually
-    follows from its factors, as the width of all heads; rows times columns of a picture may be a dim like others.
+    follows from its factors, such as the width of all heads; rows times columns of an image may be a dim like others.
     """
     models = (case.models.before, case.models.after)
     constants = [tensor for model in models for tensor in _tensors(model)]

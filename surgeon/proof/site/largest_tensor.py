@@ -23,7 +23,7 @@ def error_message(error: SessionError, case: ProofCase, side: ModelProto, assign
 
 
 def largest_tensor(case: ProofCase, side: ModelProto, assignment: DimAssignment) -> str | None:
-    """The largest tensor that a side of a case has, with shape, dtype and bytes; None where none is known.
+    """The largest tensor that a side of a case has, with shape, dtype and bytes; None if none is known.
 
     Bytes are the elements of the shape times the item size in numpy.
     """
@@ -63,7 +63,7 @@ def dims_from_json(noted: Mapping[str, Any]) -> DimAssignment:
 
 
 def _bytes_and_type(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | None:
-    """The bytes of a tensor, and its dtype and shape as text; None where one of them is unknown."""
+    """The bytes of a tensor, and its dtype and shape as text; None if one of them is unknown."""
     if not kind or shape is None:
         return None
     sizes = [size for size in shape if isinstance(size, int)]

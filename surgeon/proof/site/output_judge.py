@@ -46,11 +46,11 @@ class OutputJudge:
         may_lose: bool,
         terms: int,
     ) -> TensorError | None:
-        """The error of one output; None where the difference is exempt, see `surgeon.proof.judge.exemptions`.
+        """The error of one output; None if the difference is exempt, see `surgeon.proof.judge.exemptions`.
 
-        reference: gives the output of the reference, None without one; it is called only where the original does not
+        reference: gives the output of the reference, None without one; it is called only if the original does not
         decide.  overflowing: the inputs are finite but large.  may_lose: products of such inputs may overflow.  terms:
-        of the longest sum, at the sizes of the run.  The sensitivity of the reference is measured only where it
+        of the longest sum, at the sizes of the run.  The sensitivity of the reference is measured only if it
         decides.
         """
         options = self._case.options

@@ -78,7 +78,7 @@ def _of_small_case(case: ProofCase, run: ProofRun, proof: SiteProof, note: Calla
 
 
 def _by_itself(case: ProofCase) -> str:
-    """Why agreement proves little where the rule's own pattern computed both sides."""
+    """Why agreement proves little if the rule's own pattern computed both sides."""
     sides, custom_ops = case.models, case.options.custom_ops
     help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (sides.after, sides.before))), "")
     return f"only the rule's own pattern computes the replacement, so the order of inputs is not checked{help_}"
@@ -126,7 +126,7 @@ def _is_much_as_it_is(case: ProofCase) -> bool:
 
 
 def _made_smaller(case: ProofCase, narrow: ProofCase) -> str:
-    """The dims that were smaller in a reduced run, for the reason."""
+    """The dims that were smaller in a reduced run, as a reason."""
     usual = CaseDims(narrow, narrow.options.dims).default()
     pairs = zip(case.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}

@@ -1,4 +1,4 @@
-"""Proofs of all regions of a rewrite; equal regions are proved once, whatever the size of the model."""
+"""Proofs of all regions of a rewrite; equal regions are proved once, in models of any size."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _IN_CONTEXT = "equal for all values that the {} preceding nodes can produce, but
 class SiteProver:
     """The proofs of one rewrite.
 
-    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it runs once where the rank
+    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it runs once if the rank
     of some tensors is unknown.  bodies: the references of operations.
 
     Proofs share caches of signatures, classes and slices, so it has more than twelve attributes.
@@ -86,7 +86,7 @@ class SiteProver:
         return [self._of(region, ways) for region, ways in with_signatures]
 
     def plain(self, scope: Scope, names: Sequence[str]) -> Hashable | None:
-        """The types of the tensors that a site of the main graph reads; None where a proof may depend on more."""
+        """The types of the tensors that a site of the main graph reads; None if a proof may depend on more."""
         return None if self._origin.shares else self._signatures.of_data(scope, names, self._shapes)
 
     def rests(self, region: Region) -> set[TensorAddress]:
@@ -188,7 +188,7 @@ class SiteProver:
             self._proved[signature] = region
 
     def _case(self, signature: Signature, region: Region, shapes: ShapeInference) -> ProofCase | SiteProof:
-        """The proof case of a region, or its proof where nothing has to run."""
+        """The proof case of a region, or its proof if nothing has to run."""
         try:
             cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
             if cut.has_baked_weights and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
@@ -199,7 +199,7 @@ class SiteProver:
             return SiteProof(Outcome.UNPROVED, str(error))
 
     def _prepared(self, cut: RegionSlice) -> ProofCase | SiteProof:
-        """The proof case of a slice, or its proof where nothing has to run."""
+        """The proof case of a slice, or its proof if nothing has to run."""
         if not cut.region.outputs:
             return SiteProof(Outcome.PROVED, "no node reads the removed outputs")
         try:

@@ -1,4 +1,4 @@
-"""Runs of a replacement under the runtime of its target, and under other engines where that refuses it."""
+"""Runs of a replacement under the runtime of its target, or under other engines if that refuses it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,11 +23,11 @@ Feeds = Mapping[str, np.ndarray]
 
 
 def open_replacement(case: ProofCase, sides: RegionModels, elsewhere: Callable[[], Oracle]) -> Oracle:
-    """What runs the replacement: the target's runtime where it is here and takes the model, else an oracle.
+    """The runtime of the replacement: the target's, if it is installed and accepts the model, else an oracle.
 
     sides: of the case, maybe without their common nodes.  elsewhere: opens the oracle.
 
-    Raises SessionError where nothing takes the model.
+    Raises SessionError if nothing takes the model.
     """
     runtime = case.options.runtime
     if runtime is None:
@@ -82,7 +82,7 @@ class TargetReplacement:
         return self._fallback.why
 
     def run(self, feeds: Feeds) -> dict[str, np.ndarray]:
-        """Run once, on the target if it takes these inputs.  Raises SessionError where nothing does."""
+        """Run once, on the target if it takes these inputs.  Raises SessionError if nothing does."""
         if self._session is None or self._left <= 0:
             oracle = self._other(f"the time for {self._runtime.title} ran out")
             if oracle is not None:
@@ -102,7 +102,7 @@ class TargetReplacement:
         return found
 
     def run_original(self, feeds: Feeds) -> Feeds:
-        """The target's results of the original nodes; empty where it refuses them."""
+        """The target's results of the original nodes; empty if it refuses them."""
         try:
             if self._original is None:
                 self._original = self._stack.enter_context(self._runtime.open(self._sides.before))
@@ -111,7 +111,7 @@ class TargetReplacement:
             return {}
 
     def _other(self, why: str) -> Oracle | None:
-        """The oracle in place of the target; None where none takes the model."""
+        """The oracle in place of the target; None if none takes the model."""
         oracle = self._fallback.later(why)
         if oracle is not None:
             self._name_both(oracle)
@@ -132,13 +132,13 @@ class _Fallback:
         self.why, self._is_missing = "", False
 
     def first(self, why: str) -> Oracle:
-        """The oracle.  Raises SessionError where none takes the model."""
+        """The oracle.  Raises SessionError if none takes the model."""
         self.oracle = self._stack.enter_context(self._elsewhere())
         self.why = why.rstrip(".")
         return self.oracle
 
     def later(self, why: str) -> Oracle | None:
-        """The oracle; None where none takes the model."""
+        """The oracle; None if none takes the model."""
         try:
             return self.oracle or (None if self._is_missing else self.first(why))
         except SessionError:

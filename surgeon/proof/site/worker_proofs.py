@@ -1,4 +1,4 @@
-"""Proof cases run in workers, and the outcome where one ends its worker."""
+"""Proof cases run in workers, and the outcome if one ends its worker."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -162,7 +162,7 @@ def _without_answer(case: ProofCase, failure: TaskFailure) -> SiteProof:
 
 
 def _too_long(case: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
-    """How far the proof came in its time, and what to do."""
+    """How far the proof came in its time, and the remedy."""
     seconds, agreed = case.options.proof_time, noted.get("agreed")
     took = f"{seconds:g} s" if failure.cause == "time" else f"{wall_clock_limit(seconds):g} s of wall time"
     until = f" ({agreed} run{'s' * (agreed != 1)} agreed)" if isinstance(agreed, int) and agreed else ""
@@ -181,6 +181,6 @@ def _largest(case: ProofCase, noted: dict[str, Any]) -> str | None:
 
 
 def _smaller(case: ProofCase) -> list[str]:
-    """Dims that can be given smaller sizes, as a cure; none where no dim is dynamic."""
+    """Dims that can be given smaller sizes, as a cure; none if no dim is dynamic."""
     names = case.free[:2]
     return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

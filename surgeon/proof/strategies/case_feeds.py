@@ -91,7 +91,7 @@ class CaseFeeds:
                 rows[place::count] = values.reshape(held, -1)
 
     def repeated_rows(self, case: InputCase, feeds: Arrays, place: int) -> Arrays:
-        """The inputs of a case where all rows hold the values that the fills at `place` gave some of them."""
+        """The inputs of a case, so that all rows hold the values that the fills at `place` gave some of them."""
         made = dict(feeds)
         for name in frozenset[str]().union(*case.rows):
             held = as_rows(feeds[name], case.row_count)[place :: len(case.rows)]

@@ -58,7 +58,7 @@ class CaseRegion:
 
     @property
     def roomy(self) -> DimAssignment:
-        """Sizes of many elements: where a row is one element, those that are raised for more rows."""
+        """Sizes of many elements; if a row is one element, the raised sizes for more rows."""
         return self.rows.dims if self.is_elementwise else self.first
 
     def elements_of(self, name: str, dims: DimAssignment) -> int:
@@ -89,7 +89,7 @@ class CaseRegion:
     def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
         """Cases that hold other fills in each row, or one case for each of them where rows mix.
 
-        Fills of inputs without rows are further cases, behind the packed ones.
+        Fills of inputs without rows are further cases, after the packed ones.
         """
         allowed = [fills for fills in map(self._suited, each) if self.allows(fills)]
         fitting = [fills for fills in allowed if fills.keys() <= self.rows.inputs] if self.rows.number > 1 else []

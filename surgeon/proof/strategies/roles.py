@@ -24,7 +24,7 @@ def _named(region: CaseRegion, kind: str) -> list[str]:
     "added counts as minus infinity",
 )
 def masks(region: CaseRegion) -> Iterator[InputCase]:
-    """A table of holes, rows, all and none by what hides, in all masks and in one of several."""
+    """A table of holes, rows, all and none by the hiding value, in all masks and in one of several."""
     specs = [spec for spec in region.inputs if spec.is_mask]
     names = [spec.name for spec in specs]
     lengths = [spec.name for spec in region.inputs if spec.is_compared_length]
@@ -63,7 +63,7 @@ def indices(region: CaseRegion) -> Iterator[InputCase]:
     because="a float that becomes an index, a count or a boolean is rounded in another way, or NaN becomes a number",
 )
 def fractions(region: CaseRegion) -> Iterator[InputCase]:
-    """Floats between integers, halfway, beside their limits, and NaN."""
+    """Floats between integers, halfway, near their limits, and NaN."""
     names = [spec.name for spec in region.inputs if spec.fractional]
     parts = [roles.fractions(part) for part in roles.FRACTIONS]
     yield from region.single(region.for_all(names, [*parts, roles.BESIDE_INTEGERS, roles.NAN_AMONG_INTEGERS]))
@@ -117,7 +117,7 @@ def conditions(region: CaseRegion) -> Iterator[InputCase]:
     "dimension",
 )
 def any_number(region: CaseRegion) -> Iterator[InputCase]:
-    """Lengths, counts and masks as if they were plain numbers, where the original takes them."""
+    """Lengths, counts and masks as if they were plain numbers, if the original accepts them."""
     names = [spec.name for spec in region.inputs if spec.may_ignore_role]
     ways = ("few", "many", "not negative")
     yield from region.single(region.for_all(names, map(roles.any_number, ways)))

@@ -28,10 +28,10 @@ def independent_rows(
     specs: Mapping[str, InputSpec],
     run: Callable[[dict[str, np.ndarray]], Arrays | None],
 ) -> tuple[int, frozenset[str]]:
-    """The largest number of rows that do not mix, and the inputs that have them; (1, empty) where all mix.
+    """The largest number of rows that do not mix, and the inputs that have them; (1, empty) if all mix.
 
-    outputs: of a run on `feeds`.  specs: of the inputs that may be changed.  run: gives outputs, None where the
-    original rejects the inputs.  One row gets other numbers and another one NaN, where there is room; no other row of
+    outputs: of a run on `feeds`.  specs: of the inputs that may be changed.  run: gives outputs, None if the
+    original rejects the inputs.  One row gets other numbers and another one NaN, if there is room; no other row of
     any output may change by a bit.  A wrong answer costs power and never a false alarm, because a row that fails runs
     again by itself.
     """
@@ -69,7 +69,7 @@ def _changes(
 
 
 def _other(row: np.ndarray, spec: InputSpec, is_nan: bool) -> np.ndarray:
-    """Other values for a row: NaN where it holds floats, else other numbers of its range."""
+    """Other values for a row: NaN if it holds floats, else other numbers of its range."""
     if spec.takes_edge_values and is_nan:
         return np.full_like(row, np.nan)
     if row.dtype == np.bool_ or spec.kind == "mask":

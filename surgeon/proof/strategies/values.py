@@ -1,4 +1,4 @@
-"""Strategies of values: what inputs hold that may hold any number."""
+"""Strategies of values for inputs that may hold any number."""
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -11,7 +11,7 @@ from surgeon.runtime.inputs import role_fills as roles
 from surgeon.runtime.inputs.fill import Fill, Fills
 
 SAMPLES = 2
-"""Usual cases after the first: one sample hides, with odds of a half, what depends on the order of two numbers."""
+"""Usual cases after the first: one sample hides, with odds of a half, an error in the order of two numbers."""
 MEMBER_CASES = 5
 """Where rows mix, for a region whose class is proved in full: numbers of other magnitudes, zeros, and NaN."""
 SMALL_LITERAL = 1e-2
@@ -66,7 +66,7 @@ def _non_finite(region: CaseRegion) -> Fill:
 
 
 def special_fills(region: CaseRegion) -> Iterator[Fill]:
-    """Fills of whole rows, the most telling first."""
+    """Fills of whole rows, the most informative first."""
     traits = region.traits
     reads_positions = "reads positions" in traits  # kernels differ for those far outside of a picture
     if not reads_positions:
@@ -120,7 +120,7 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
     because="a rule forgets the results of 0·inf, inf-inf or NaN with a number: IEEE's table of operands",
 )
 def pairs(region: CaseRegion) -> Iterator[InputCase]:
-    """Every special number beside every other, element by element; else the pairs that give NaN in one place of a row.
+    """Every special number next to every other, element by element; else the pairs that give NaN in one place of a row.
 
     Then one input holds special numbers while the others hold zeros and ones.
     """
@@ -146,7 +146,7 @@ def pairs(region: CaseRegion) -> Iterator[InputCase]:
 
 
 def _magnitudes(region: CaseRegion) -> Iterator[Fills]:
-    """A number for each binade; where a sum shows only the largest, a row for each, which products leave finite."""
+    """A number for each binade; if a sum shows only the largest, a row for each, which products leave finite."""
     traits, names = region.traits, region.floats
     if not names or "reads positions" in traits:  # kernels differ for far or tiny positions
         return
@@ -166,7 +166,7 @@ def _magnitudes(region: CaseRegion) -> Iterator[Fills]:
     because="a square, an exponential or a sum overflows or vanishes, or a bound that no constant has cuts off numbers",
 )
 def powers(region: CaseRegion) -> Iterator[InputCase]:
-    """A number for each binade of the dtype, of both signs; a row for each where a sum would show only the largest."""
+    """A number for each binade of the dtype, of both signs; a row for each if a sum would show only the largest."""
     yield from region.single(_magnitudes(region), region.roomy)
     if "extreme" in region.proof_case.intended_differences and region.beside_softmax:
         # The rule means scores that overflow.  What a softmax only weights has no such excuse.
@@ -180,7 +180,7 @@ def powers(region: CaseRegion) -> Iterator[InputCase]:
     "from zero, and about as small as the constants that are added",
 )
 def statistics(region: CaseRegion) -> Iterator[InputCase]:
-    """Rows whose mean is large beside their deviation, and rows without one."""
+    """Rows whose mean is large compared with their deviation, and rows without one."""
     is_small = "picks by products" in region.traits
     epsilons = sorted({abs(number) for number in region.numbers if 0 < abs(number) <= SMALL_LITERAL})
     near = [floats.scaled(factor) for epsilon in epsilons for factor in (epsilon**0.5, epsilon)]

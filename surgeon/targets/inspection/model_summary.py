@@ -1,4 +1,4 @@
-"""What is in a model: opsets, ops, ops without a schema, inputs and outputs, and the size of the weights.
+"""The contents of a model: opsets, ops, ops without a schema, inputs and outputs, and the size of the weights.
 
 No payload is read, so 100 GB take as long as the graph.
 """
@@ -131,7 +131,7 @@ def inspect(source: ModelLike) -> Inspection:
         The facts; a notebook shows them as tables.
 
     Raises:
-        ModelFileError: it is no model.
+        ModelFileError: it is not a model.
 
     Examples:
         >>> import surgeon

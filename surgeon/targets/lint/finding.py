@@ -1,4 +1,4 @@
-"""Findings: what keeps a model from running on a target, each reported once however often it occurs."""
+"""Findings: problems that stop a model on a target; each is reported once, with the number of its nodes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,23 +33,23 @@ SupportLink = Literal["mapping", "op", "kernel", ""]
 
 @dataclass(slots=True)
 class Diagnostic(JsonRecord):
-    """What is wrong, where, and what helps."""
+    """A problem, its nodes, and remedies."""
 
     JSON = "kind op reason missing_link=link chain torch_op nodes count came_from helps stops"
 
     kind: Kind
-    """What it is about.
+    """The subject.
 
-    "mapping" (no ONNX op stands for it), "opset" (the op does not exist at the model's opset), "schema" (the node
-    breaks its op's schema), "kernel" (the target does not run it), "plugin" and "restriction" (plugins of TensorRT, and
-    limits of a target), "dtype" and "shape" (tensors that do not fit each other), "model" (the graph or its header),
-    "load" (the runtime refuses the model), "build" (the runtime reads it and builds no engine), "advice" (nothing stops
-    the model).
+    "mapping": no ONNX op represents it.  "opset": the op does not exist at the model's opset.  "schema": the node
+    breaks its op's schema.  "kernel": the target does not run it.  "plugin": plugins of TensorRT.  "restriction":
+    limits of a target.  "dtype", "shape": tensors that do not fit each other.  "model": the graph or its header.
+    "load": the runtime rejects the model.  "build": the runtime reads it, but builds no engine.  "advice": nothing
+    stops the model.
     """
     op: str
     """Name with domain, "ai.onnx::Gelu"; "" if it is about the model."""
     reason: str
-    """What is wrong, a clause."""
+    """The problem, as a clause."""
     link: SupportLink = ""
     """The missing link of *torch op → mapping → ONNX op (or kernel)*, "" for none."""
     torch_op: str = ""
@@ -61,9 +61,9 @@ class Diagnostic(JsonRecord):
     came_from: str = ""
     """Line of the user's program, else the module."""
     helps: list[str] = field(default_factory=list)
-    """What to do, best first, a clause each."""
+    """Remedies, best first, a clause each."""
     stops: bool = True
-    """Whether the target does not run the model because of it."""
+    """Whether it stops the model on the target."""
     is_of_torch: bool = False
     """Whether torch exported the model."""
     where: list[Node] = field(default_factory=list, repr=False, compare=False)
@@ -71,7 +71,7 @@ class Diagnostic(JsonRecord):
 
     @property
     def chain(self) -> str:
-        """The links from torch to what runs, the missing one in brackets; empty without a missing link or torch."""
+        """The links from torch to the kernel, the missing one in brackets; empty without a missing link or torch."""
         if not self.link or not self.is_of_torch or (self.link == "mapping" and not self.torch_op):
             return ""  # an op that a rule wrote, or a plugin, say: no mapping is missing
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}
@@ -83,7 +83,7 @@ class Diagnostic(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeResult:
-    """What a target's runtime made of a model."""
+    """The result of a target's runtime for a model."""
 
     title: str = ""
     """Name and version of the runtime, "" if it was not asked."""
@@ -112,8 +112,8 @@ class RuntimeResult:
 class Findings(ResultBase, list[Diagnostic]):
     """What `surgeon.check` found.
 
-    runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
-    target: the name of what the model is to run on.
+    runtime: the result of the target's own runtime; None if the target has no separate one.
+    target: the name of the target.
     model: the path of the model, "" for one in memory.
     nodes: how many nodes it has.
     """

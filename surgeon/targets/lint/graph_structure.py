@@ -69,7 +69,7 @@ def check_inputs_and_outputs(
 ) -> None:
     """Report inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker requires.
 
-    facts_of: what is inferred of a tensor, for the advice.  wants_shapes: whether the target requires shapes too.
+    facts_of: returns inferred facts of a tensor, for advice.  wants_shapes: whether the target requires shapes too.
     """
     stated = _statement(graph, facts_of)
     for kind, values in (("input", graph.input), ("output", graph.output)):

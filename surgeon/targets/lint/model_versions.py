@@ -82,7 +82,7 @@ def check_with_onnx(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
 
 
 def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
-    """Load a model of one node with the same versions in ONNX Runtime: what it refuses is the header's fault."""
+    """Load a model of one node with the same versions in ONNX Runtime, so that an error is the header's fault."""
     version = imports_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those
         return

@@ -9,7 +9,7 @@ from surgeon.targets.lint.finding import Diagnostic
 
 
 def load_error(model: Model, libraries: Sequence[str], run_time: float) -> Diagnostic | None:
-    """What ONNX Runtime's CPU provider refuses in a model, None if it loads it.  This reads its weights."""
+    """The reason why ONNX Runtime's CPU provider rejects a model; None if it loads it.  This reads its weights."""
     # Not at the top: `import surgeon` is to be light.
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import SessionError

@@ -25,9 +25,9 @@ class Misfit(NamedTuple):
     """Shapes that do not fit an operator."""
 
     reason: str
-    """What does not fit, a clause."""
+    """The mismatch, as a clause."""
     help: str
-    """What helps, a clause."""
+    """The remedy, as a clause."""
     mended: Shape | None = None
     """Output shape of the corrected node, None if unknown."""
 

@@ -36,7 +36,7 @@ def sized_ifs(index: Index) -> Iterator[SizedIf]:
 
 
 def deciding_sizes(shapes: ShapeInference, scope: Scope, name: str) -> frozenset[str] | None:
-    """The names of the sizes that a tensor is computed from; None where it depends on anything else."""
+    """The names of the sizes that a tensor is computed from; None if it depends on anything else."""
     found: set[str] = set()
     waiting, seen = [(scope, name)], set[tuple[Scope, str]]()
     while waiting:
@@ -67,7 +67,7 @@ def deciding_sizes(shapes: ShapeInference, scope: Scope, name: str) -> frozenset
 
 
 def _difference(shapes: ShapeInference, node: Node) -> tuple[str, str] | None:
-    """The two shapes of the first output in which the branches differ; None where all shapes are the same."""
+    """The two shapes of the first output in which the branches differ; None if all shapes are equal."""
     branches = [body for body in node.scope.bodies if body.owner is node]
     if len(branches) != 2:
         return None

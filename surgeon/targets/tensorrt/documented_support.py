@@ -1,4 +1,4 @@
-"""Whether TensorRT has each op of a model, as its parser looks for them.
+"""Whether TensorRT has each op of a model, by the order in which its parser searches them.
 
 It uses the name of an op and not its domain: first the ops of ONNX that it reads, then local functions, then plugins.
 A node with the attribute `plugin_namespace` is always a plugin.
@@ -59,7 +59,7 @@ def _means_it(domain: str, name: str) -> bool:
 
 
 def _of_placeholder(node: Node) -> tuple[str, ...]:
-    """What helps with an op that needs a plugin, a rule or a function."""
+    """Remedies for an op that needs a plugin, a rule or a function."""
     rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
     return (
@@ -71,18 +71,18 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedIssue:
-    """What the documentation says against a node; see `Diagnostic`."""
+    """A limit in the documentation that a node breaks; see `Diagnostic`."""
 
     kind: Kind
     """Kind of the diagnostic."""
     node: Node
     """The node."""
     reason: str
-    """What is wrong, a clause."""
+    """The problem, as a clause."""
     link: SupportLink
     """The missing link."""
     helps: tuple[str, ...]
-    """What to do, best first, a clause each."""
+    """Remedies, best first, a clause each."""
     stops: bool
     """Whether TensorRT does not run the model because of it."""
     is_name_clash: bool
@@ -105,8 +105,8 @@ class DocumentedIssue:
 class TensorrtSupport:
     """Checks of each node for TensorRT.
 
-    found: violations of ONNX.  issues: what TensorRT refuses.  plugins: nodes that are meant for one.  io_issues:
-    faults of an input, an output or a weight, the reason for several, and what helps.  sized: Ifs that TensorRT builds
+    found: violations of ONNX.  issues: nodes that TensorRT refuses.  plugins: nodes for a plugin.  io_issues:
+    faults of an input, an output or a weight, the reason for several, and remedies.  sized: Ifs that TensorRT builds
     if further sizes are fixed.
     """
 

@@ -1,4 +1,4 @@
-"""What TensorRT runs in float32 of a half-precision model: it has no flag for it, and follows the file."""
+"""Nodes that TensorRT runs in float32 in a half-precision model: it follows the dtypes of the file."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ LONGEST_SOFTMAX = 2048
 
 
 def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollector) -> None:
-    """Report what runs in float32 in a model of partly half precision, and Casts that have no effect there."""
+    """Report nodes that run in float32 in a model of partly half precision, and Casts that have no effect there."""
     nodes = [node for scope in index.scopes if scope.function is None for node in scope.nodes]
     if not any(dtypes.dtype(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
         return

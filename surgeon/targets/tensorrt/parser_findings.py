@@ -1,6 +1,6 @@
 """Findings for TensorRT: those of its parser if it is installed, else those of the tables.
 
-The parser says which nodes it refuses; the tables have a clearer reason, and what helps.  Only the tables count for
+The parser reports the nodes that it refuses; the tables have clearer reasons and remedies.  Only the tables count for
 plugins, which the parser knows if their library is loaded, and for nodes that it takes for others.
 """
 
@@ -200,7 +200,7 @@ def _merge(
 
 
 def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
-    """What helps with what the builder refuses.  sizes: of the dynamic dims of the build."""
+    """Remedies for a refusal of the builder.  sizes: of the dynamic dims of the build."""
     if fault.stage != "build":
         return []
     if NEEDS_BUILD_TIME_VALUE in fault.reason:

@@ -1,4 +1,4 @@
-"""What TensorRT's parser refuses of the ops that it reads, according to its documentation."""
+"""Limits of the ops that TensorRT's parser reads, according to its documentation."""
 
 from collections.abc import Iterator, Sequence
 
@@ -167,7 +167,7 @@ def _stft(site: NodeFacts) -> Found:
 
 
 def _is_built_in(site: NodeFacts, position: int) -> bool:
-    """Whether an input is a constant of the file, also behind nodes that pass it on, or omitted."""
+    """Whether an input is a constant of the file, also through nodes that pass it on, or omitted."""
     name = site.node.inputs[position] if site.has(position) and site.node.scope.function is None else ""
     while name:
         home = site.node.scope.defining_scope(name)

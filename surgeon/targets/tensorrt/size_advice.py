@@ -1,4 +1,4 @@
-"""What TensorRT wants of the sizes of a model before it builds an engine, and the commands that give it."""
+"""Sizes that TensorRT needs before it builds an engine, and the commands that set them."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def fix_of(found: SizedIf) -> str:
 
 
 def next_steps(index: Index) -> Iterator[str]:
-    """What is to be done with a model before it is built, a clause each."""
+    """The next steps for a model before it is built, a clause each."""
     for found in sized_ifs(index):
         yield f"If at {found.node.label}: {reason_of(found)}; {fix_of(found)}"
     free = dynamic_dims(list(required_inputs(index.main.proto).values()))

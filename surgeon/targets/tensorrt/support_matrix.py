@@ -1,4 +1,4 @@
-"""The ops of ONNX that TensorRT reads, as its parser's documentation lists them (TensorRT 11.1, opsets 9 to 24).
+"""The ops of ONNX that TensorRT reads, from its parser's documentation (TensorRT 11.1, opsets 9 to 24).
 
 It is a list of names and dtypes, without single opsets: it shows what is documented, which is not a proof.  The
 differences of TensorRT-RTX come from its parser (`tests/make_tensorrt_tables.py`).

@@ -1,11 +1,11 @@
-"""Why TensorRT lacks ops, and what helps if no rule replaces them."""
+"""Why TensorRT lacks ops, and remedies if no rule replaces them."""
 
 from collections.abc import Mapping
 
 from surgeon.targets.lint.finding import CONSTANT
 
 Behind = tuple[str, tuple[str, ...]]
-"""Why it lacks an op, as a clause, and what helps."""
+"""Why it lacks an op, as a clause, and remedies."""
 
 BEFORE = "compute it outside the model"
 SEQUENCES = ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength")
@@ -32,9 +32,9 @@ OF_DOMAINS: Mapping[str, Behind] = {
     "ai.onnx.preview.training": ("it is a training op", ("export the model for inference",)),
 }
 UNSUPPORTED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, CONSTANT)}
-"""What helps with an op that TensorRT reads and TensorRT-RTX does not, where no rule does."""
+"""Remedies for an op that TensorRT reads and TensorRT-RTX does not, without a rule for it."""
 
 
 def reason_and_workarounds(domain: str, name: str) -> Behind:
-    """Why TensorRT lacks an op, and what helps; "" and nothing if that is all."""
+    """Why TensorRT lacks an op, and remedies; "" and () without a special reason."""
     return OF_DOMAINS.get(domain, ("", ())) if domain else LACKING.get(name, ("", ()))
