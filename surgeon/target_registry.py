@@ -25,7 +25,7 @@ ANY_KIND = "any"  # the kind of form that suits every target, since it only remo
 DECOMPOSED = "decomposed"
 _FLOAT = re.compile(r"float|double|b?float16|float8\w+|float4\w+")
 OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of listings
-ANY_FLOAT = "*"  # stands for all floating-point types of a node whose type variables are unknown
+ANY_FLOAT = "*"  # represents all floating-point types of a node with unknown type variables
 
 
 class OpSet(Protocol):

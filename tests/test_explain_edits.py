@@ -36,7 +36,7 @@ def model(body: str, head: str = "", constants: str = "") -> onnx.ModelProto:
     return graph(body, *([head] if head else []), header=HEADER, constants=constants)
 
 
-SQUARE = "use g.square: x²: Pow by 2, or x times itself"
+SQUARE = "use g.square (x²: Pow by 2, or x times itself)"
 OTHERS = "allow other consumers of it"
 EDITS = {
     "another attribute of a placeholder": Edited(
@@ -145,14 +145,14 @@ EDITS = {
         "g.mul(g.tanh(x), g.reciprocal(g.sqrt(x)))",
         model("t = Tanh(x) r = Pow(x, p) y = Mul(t, r)", constants="float p = {-0.5}"),
         (
-            "use g.over_root: x/√v: divided by a square root, or multiplied by its reciprocal",
-            "use g.rsqrt: 1/√x: the reciprocal of a square root, or Pow by −½",
+            "use g.over_root (x/√v: divided by a square root, or multiplied by its reciprocal)",
+            "use g.rsqrt (1/√x: the reciprocal of a square root, or Pow by −½)",
         ),
     ),
     "Clip for Relu": Edited(
         "g.neg(g.relu(g.tanh(x)))",
         model("t = Tanh(x) r = Clip(t, zero) y = Neg(r)", constants="float zero = {0}"),
-        ("use g.relu_of: max(x, 0): Relu, Max, or Clip without an upper bound",),
+        ("use g.relu_of (max(x, 0): Relu, Max, or Clip without an upper bound)",),
     ),
     "a Cast on the way": Edited(
         "g.relu(g.tanh(x))",

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from surgeon.ir.edges import Tensor
 
 F = TypeVar("F")
-MOST = 1 << 22  # tensors that one analysis looks at
+MOST = 1 << 22  # maximum number of tensors of one analysis
 
 
 class Dataflow(ABC, Generic[F]):

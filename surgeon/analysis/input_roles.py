@@ -27,7 +27,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 _RUNNING = 8  # assumed maximum of an unknown offset
 _MAX_AXES = 8
 _MAX_TENSORS = 100_000  # maximum number of tensors to look at; others have no role then
-_OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
+_OTHER_WORDS = ("a", "two words")  # further strings, apart from those that an input is compared with
 T = TypeVar("T")
 
 

@@ -143,7 +143,7 @@ class IntegerRanges(Dataflow[NumberRange]):
         added = [fact(self.edges.tensor(body, given)) for given in node.inputs if given != name]
         step = sum(part.magnitude for part in added if part != NONE)
         if 0 < step < inf:
-            step = 2.0 ** ceil(log2(step))  # so that a step that grows with the state has few values
+            step = 2.0 ** ceil(log2(step))  # keeps the number of values small if a step grows with the state
         growth = step * self.max_trips if step else 0.0
         is_integral = begin.is_integral and all(part.is_integral for part in added)
         return begin if begin == NONE else NumberRange(begin.least - growth, begin.largest + growth, is_integral)
@@ -184,7 +184,7 @@ class IntegerRanges(Dataflow[NumberRange]):
             signed = zip(given, traits.algebra.signs, strict=True)
             terms = [_negated(part) if sign < 0 else part for part, sign in signed]
             return NumberRange(sum(term.least for term in terms), sum(term.largest for term in terms), is_integral)
-        if traits.shape.expands and traits.operands.offsets and not traits.data.carried:  # numbers from one to another
+        if traits.shape.expands and traits.operands.offsets and not traits.data.carried:  # numbers between two bounds
             return _joined(given[:2])._replace(is_integral=is_integral)
         if traits.numerics.accumulates:
             most = max(part.magnitude for part in given)

@@ -48,9 +48,9 @@ from surgeon.text import close_matches, join_first
 _DISPLAY = "surgeon.display.{}"  # a higher layer, imported only to print
 MAX_PER_RULE = 5  # different near misses reported for each rule
 MAX_DETAILED_RULES = 8  # rules explained in full; the rules of a large group fail for the same reasons
-INSTEAD = ("op", "operand")  # kinds of mismatch with another node in the place of the wanted one
+INSTEAD = ("op", "operand")  # kinds of mismatch with another node instead of the wanted one
 BREADTH = 2  # ops of a pattern at which roots are searched: if one is absent at a site, the second still finds it
-SOME = 3  # nodes named in the message on an unknown one
+SOME = 3  # nodes in the message on an unknown name
 ALIKE = 2  # most letters by which the length of a suggested name may differ
 
 

@@ -258,7 +258,7 @@ def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iter
         for word, given in matching_words(call, source.number):
             text = f"{_graph(source, call)}.{word}({', '.join(map(source.text_of, given))})"
             note = (find_composite(word).__doc__ or "").partition("\n")[0].rstrip(".")
-            yield f"use g.{word}: {note}", [source.replaced(call, text)]
+            yield f"use g.{word} ({note})", [source.replaced(call, text)]
     if with_casts:
         yield from _casts(missed)
 

@@ -229,7 +229,7 @@ def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> No
         reason = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, but the model has opset {version}"
         is_read = (
             found.runtime is not None and found.runtime.title != ""
-        )  # by the runtime itself, whatever it documents
+        )  # by the runtime itself, in spite of its documentation
         found.add("advice", "", reason, stops=version < opsets[0] and not is_read)
 
 

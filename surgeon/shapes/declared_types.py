@@ -42,7 +42,7 @@ class DeclaredTypes:
 
     def __init__(self, origin: OriginalModel, *, ignore_dim_names: bool = False) -> None:
         self._ignores_dim_names = ignore_dim_names
-        self._infos: dict[int, ValueInfos] = {}  # by the graph: a scope and its copies have one
+        self._infos: dict[int, ValueInfos] = {}  # by graph, which a scope and its copies share
         self._by_type: dict[bytes, PartialType] = {}
         self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}

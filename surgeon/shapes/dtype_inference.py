@@ -9,7 +9,7 @@ from surgeon.ops.traits.trait_lookup import CAST_OPS, ONE_TYPE, traits_of
 from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.tensor_types import FLOATS, schema_of
 
-TIED_LIMIT = 256  # tensors visited to find one dtype
+TIED_LIMIT = 256  # maximum number of tensors visited for one dtype
 UNKNOWN = frozenset({"unknown"})
 FLOAT_STRINGS = frozenset(map(type_string, FLOATS))
 
@@ -66,8 +66,8 @@ class Dtypes:
             yield element_type(formal.type), known.types.get(formal.type, UNKNOWN)
             fresh = [source for source in _tied_inputs(known, node.inputs, formal.type) if source not in seen]
             seen.update(fresh)
-            # All have one dtype: look at a stored weight first, since the way back through the data may be long.
-            # Norms are an exception: TorchScript leaves the scale in half precision where the data became float32.
+            # All have one dtype: look at a stored weight first, because the path back through the data may be long.
+            # Norms are an exception: TorchScript keeps a scale in half precision if the data became float32.
             if traits_of(node.op).numerics.norm_axis is None:
                 fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]

@@ -115,7 +115,7 @@ class _ExactSteps(Dataflow[_Dependence]):
             return joins if not scaled and all(map(self._is_plain, reads)) else None
         if op.numerics.reduces == "extremum":
             return "joins"
-        # Decisions themselves are checked where they are made.
+        # The inputs of decisions are checked separately.
         if op.dtype.returns_indices or op.algebra.compares or op.dtype.returns_bool:
             return "goes"
         is_moved = op.data.copies_elements or op.shape.is_reshape or op.dtype.is_cast

@@ -13,8 +13,8 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import require
 
-SHARE = 1e-6  # of one by the number of elements of a mean, in float32
-ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # what a number of fewer digits may be off by
+SHARE = 1e-6  # relative tolerance of 1 / the number of elements of a mean, in float32
+ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # relative tolerance in less precise dtypes
 FLOAT, FLOAT16, DOUBLE, BFLOAT16 = 1, 10, 11, 16  # as TensorProto.DataType has them
 
 _words: dict[str, Callable[..., Any]] = {}

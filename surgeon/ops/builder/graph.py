@@ -36,7 +36,7 @@ class Constant(gs.Constant, metaclass=_ConstantMeta):
     """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also for a capture."""
 
 
-ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers take any number of operands
+ASSOCIATIVE = frozenset({"Add", "Mul"})  # their helpers accept any number of operands
 DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 _ours: dict[str, Callable[..., Any]] = {}
 

@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import require
 from surgeon.ops.builder.composites import word
 
-SPLIT_COUNTS = 18  # the opset from which Split says how many parts it makes
+SPLIT_COUNTS = 18  # the first opset with num_outputs of Split
 
 
 @word

@@ -120,6 +120,6 @@ def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
 def operator_of(helper: str) -> tuple[str, str] | None:
     """The domain and name of the operator of a helper, or None if no operator has that helper."""
     likely = "".join(word.capitalize() for word in helper.split("_"))
-    if defs.has(likely) and helper_name("", likely) == helper:  # to list all operators takes long
+    if defs.has(likely) and helper_name("", likely) == helper:  # listing all operators is slow
         return "", likely
     return all_helpers().get(helper)

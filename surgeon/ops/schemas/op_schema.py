@@ -263,7 +263,7 @@ def _converted_formal(one: defs.OpSchema.FormalParameter) -> FormalParameter:
 
 def _converted_attribute(one: defs.OpSchema.Attribute) -> AttributeSpec:
     default = one.default_value
-    kind = int(cast(Any, one.type))  # an IntEnum, though onnx's stub does not say so
+    kind = int(cast(Any, one.type))  # an IntEnum, although onnx's stub has another type
     return AttributeSpec(one.name, kind, one.required, default if default.type else None)
 
 

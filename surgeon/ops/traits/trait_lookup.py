@@ -34,7 +34,7 @@ def _index() -> Mapping[str, Mapping[str, object]]:
     return found
 
 
-_VALUES = _index()  # a condition for each operator would take a call for each at import
+_VALUES = _index()  # a condition would need a call per operator at import
 
 
 def ops_with(field: str, *values: object) -> frozenset[str]:

@@ -24,9 +24,9 @@ from surgeon.rules.rule import Rule, RulePlan
 from surgeon.text import close_matches
 
 Accept = Callable[[Match], object]  # raises MatchDeclined for a match that may not be rewritten
-TRIED, COUNTED = 32, 256  # most roots that a rewrite explains for a rule that did not fire, and for one that did
-FAR = 2  # roots of one neighbourhood that were far from a match, after which a rewrite skips the others
-MAX_REPORTED = 5  # different near misses of a rule
+TRIED, COUNTED = 32, 256  # maximum numbers of explained roots, for a rule that did not fire and for one that did
+FAR = 2  # roots of one neighbourhood far from a match, after which the others are skipped
+MAX_REPORTED = 5  # maximum number of different near misses of a rule
 
 
 def group_equal(misses: Iterable[Mismatch]) -> list[Mismatch]:

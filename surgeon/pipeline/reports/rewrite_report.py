@@ -17,7 +17,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 if TYPE_CHECKING:
     from surgeon.proof.site_proof import SiteProof
 
-FEW = 8  # up to this number of rules, a report also names those that fired nowhere
+FEW = 8  # up to this number of rules, a report also names those without a site
 MISS_KEYS = "rule node reason where matched total kind op change opset near others"
 """Fields of a mismatch in JSON."""
 

@@ -20,7 +20,7 @@ def open_index(model: Model) -> Index:
         index = Index(model)
         index.check()
     except (AttributeError, TypeError, ValueError):
-        model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
+        model.check_names()  # protobuf returns a name that is not UTF-8 as bytes
         raise
     return index
 

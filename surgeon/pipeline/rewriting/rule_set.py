@@ -85,7 +85,7 @@ class RuleSet:
         rules = RuleTransform(self, selection)
         steps: list[Transform | Compound] = [rules]
         if self.upgrade != "none":
-            from surgeon.pipeline.rewriting.upgrade_for_rules import UpgradeForRules  # not at the top: few ask
+            from surgeon.pipeline.rewriting.upgrade_for_rules import UpgradeForRules  # not at the top: rarely needed
 
             steps.insert(0, UpgradeForRules(self.upgrade, self.report, rules.run_over))
         if tails:

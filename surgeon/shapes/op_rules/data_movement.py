@@ -77,7 +77,7 @@ def _squeeze(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked_type(0)
     if site.axes(1) is not None:
         return [TensorType(dtype, _squeezed_axes(site).output_shape(site))]
-    require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))  # those of size 1 go
+    require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))  # all axes of size 1 are removed
     return [TensorType(dtype, tuple(size for size in shape if size != 1))]
 
 

@@ -20,7 +20,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, normalize_axis, run_rule
 
 MAX_COLUMNS = 1 << 14
-DEEPEST = 100  # nodes before one
+DEEPEST = 100  # maximum depth of nodes before a tensor
 POINTWISE = BROADCASTING | ops_with("error_is_input_scaled") | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # columns of the last axes together
 
@@ -199,7 +199,7 @@ class EqualColumns:
             perm = site.attribute("perm") or list(reversed(range(rank)))
             made = own if perm[-behind:] == list(range(rank - behind, rank)) else None
         elif op == "GatherND":
-            picked = (site.shape(1) or (None,))[-1]  # axes, the first of them: of what is behind those all is taken
+            picked = (site.shape(1) or (None,))[-1]  # number of indexed axes, which are the first
             is_behind = isinstance(picked, int) and picked <= len(site.shape(0) or ()) - behind
             made = own if is_behind and not site.attribute("batch_dims", 0) else None
         if made is None:
