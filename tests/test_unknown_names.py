@@ -90,11 +90,11 @@ CASES = [
     ("rewrite m.onnx o.onnx -r ort,-Skip-Layer-Norm", "No rule named 'Skip-Layer-Norm'. Did you mean 'skip_layer"),
     ("rewrite m.onnx o.onnx -r Gelu_Tanh", "Did you mean 'gelu_tanh'?"),
     ("rules Ortt", "No rule named 'Ortt'. Did you mean 'ort"),
-    (f"{REWRITE} --expect Gelu=2", "expected of rule 'Gelu', which does not run; did you mean 'gelu'?"),
+    (f"{REWRITE} --expect Gelu=2", "Rule 'Gelu' does not run, but its count is expected; did you mean 'gelu'?"),
     ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule named 'gleu'. Did you mean 'gelu"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "'gleu', which --rules does not run; did"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "Unknown execution provider 'cdua'"),
-    ("run e.toml m.onnx o.onnx", "e.toml, line 2: A count is expected of rule 'gleu', which does not run; did you"),
+    ("run e.toml m.onnx o.onnx", "e.toml, line 2: Rule 'gleu' does not run, but its count is expected; did you"),
     # recipes
     ("run m.onnx o.onnx", "m.onnx is not a recipe; give a TOML file first"),
     ("run m.onnx", "give a TOML file first: surgeon run RECIPE.toml m.onnx; "),

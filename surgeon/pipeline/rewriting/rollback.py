@@ -203,7 +203,7 @@ def rollback_message(report: Report) -> str:
     sites = report.rolled_back
     total = len(sites) + len(report.sites)
     count = f"{len(sites):,} of {total:,} site{'s' * (total != 1)} {'was' if len(sites) == 1 else 'were'} rolled back"
-    rest = f"the other {len(report.sites):,} {'is' if len(report.sites) == 1 else 'are'} kept"
+    rest = f"the other {len(report.sites):,} are kept" if len(report.sites) > 1 else "the other site is kept"
     if not report.sites:
         rest = "no rewrite is left"
     first = f"{sites[0].rule} at {sites[0].root}: {sites[0].reason}"

@@ -217,7 +217,7 @@ def confirm_counts(report: RewriteReport, expect: Mapping[str, int], there: Any 
         if not report.knows(name):
             names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
             raise UsageError(
-                f"A count is expected of rule {name!r}, which does not run; {did_you_mean(name, names)}"
+                f"Rule {name!r} does not run, but its count is expected; {did_you_mean(name, names)}"
             )
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
