@@ -6,6 +6,8 @@
 import csv
 import re
 import shlex
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from surgeon.cli.app import main
 from surgeon.cli.help_page import EXIT_CODES, SECTIONS, HelpPage
 from surgeon.diagnostics.target_check import checkable_targets
+from tests.command_line import ROOT, surroundings
 from tests.test_startup import imported
 
 TABLE = Path(__file__).with_name("command_options.csv")
@@ -145,6 +148,23 @@ def test_a_help_ends_with_its_exit_codes(name: str) -> None:
 def test_a_help_fits_a_terminal(name: str) -> None:
     """Only forms of edits are longer."""
     assert [line for line in HELP[name].splitlines() if len(line) > 80 and not line.startswith("  --")] == []
+
+
+@pytest.mark.parametrize(("shell", "word"), [("bash", "complete -o nosort"), ("zsh", "compdef"), ("fish", "complete ")])
+def test_completion_works_as_the_page_says(shell: str, word: str) -> None:
+    """The line of the page prints a script, and the script's question for a command or an option has an answer."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"_SURGEON_COMPLETE={shell}_source surgeon" in page
+    assert word in completion(_SURGEON_COMPLETE=f"{shell}_source")
+    words = {"COMP_WORDS": "surgeon rew", "COMP_CWORD": "1" if shell != "fish" else "rew"}
+    assert "rewrite" in completion(_SURGEON_COMPLETE=f"{shell}_complete", **words)
+
+
+def completion(**variables: str) -> str:
+    """The answer of the program to a shell that asks for completions."""
+    command = [sys.executable, "-c", "from surgeon.cli.app import main; main(prog_name='surgeon')"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings(**variables))
+    return done.stdout
 
 
 def test_the_exit_codes_of_a_help_are_not_in_its_text() -> None:

@@ -607,8 +607,7 @@ CASES = [
         "surgeon.cli.fleet_options._missing_model_message",
         RELU,
         "run IN OUT",
-        "surgeon rewrite @/in.onnx @/first.onnx --rules NAMES",
-        {"NAMES": "cleanup"},
+        "surgeon rewrite @/in.onnx @/first.onnx",
         says="UNCHANGED",
     ),
     Case(

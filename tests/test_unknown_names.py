@@ -96,8 +96,8 @@ CASES = [
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "Unknown execution provider 'cdua'"),
     ("run e.toml m.onnx o.onnx", "e.toml, line 2: Rule 'gleu' does not run, but its count is expected; did you"),
     # recipes
-    ("run m.onnx o.onnx", "m.onnx is not a recipe; give a TOML file first"),
-    ("run m.onnx", "give a TOML file first: surgeon run RECIPE.toml m.onnx; "),
+    ("run m.onnx o.onnx", "No recipe given: m.onnx is not a TOML file. Put the recipe first: surgeon run RECIPE.toml"),
+    ("run m.onnx", "first: surgeon run RECIPE.toml m.onnx; without a recipe: surgeon rewrite m.onnx OUT"),
     ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"),
     ("run r.toml m.onnx", "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."),
     ("run r.toml --over m.onnx placeholder.onnx --to out", "If the shell expanded a pattern to several files"),
@@ -117,6 +117,7 @@ def test_a_name_that_matches_nothing_is_refused(folder, command, words):
     ("command", "words"),
     [
         ("optimize m.onnx o.onnx", "No command named 'optimize'. Did you mean surgeon rewrite?"),
+        ("find m.onnx", "Did you mean surgeon explain or surgeon rules?"),
         ("version", "No command named 'version'. Did you mean surgeon --version?"),
         ("simplify m.onnx o.onnx", "Did you mean surgeon rewrite?"),
         ("convrt m.onnx o.onnx", "No command named 'convrt'. Did you mean surgeon convert?"),

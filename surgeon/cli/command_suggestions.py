@@ -26,7 +26,7 @@ _SYNONYMS = {
     "merge": "concat combine compose connect join",
     "prepend": "preprocess",
     "rewrite": "apply clean fold fuse optimise optimize replace run-rules simplify slim transform",
-    "rules": "groups list patterns",
+    "rules": "find groups list patterns search",
     "run": "batch fleet recipe",
     "upgrade": "opset version-converter",
     "view": "gui netron open serve",

@@ -40,11 +40,8 @@ def require_many_models(source: str | None, settings: Mapping[str, Any]) -> None
 def _missing_model_message(recipe: str, source: str | None) -> str:
     """The error message for a missing model, or a missing recipe."""
     if Path(recipe).suffix != ".toml" and (source is None or Path(source).suffix != ".toml"):
-        first, plain = printed("run", "RECIPE.toml", recipe, source or ""), ("rewrite", recipe, source or "OUT")
-        return (
-            f"{recipe} is not a recipe; give a TOML file first: {first}; "
-            f"to run rules without a recipe: {printed(*plain, '--rules', 'NAMES')}"
-        )
+        first, plain = printed("run", "RECIPE.toml", recipe, source or ""), printed("rewrite", recipe, source or "OUT")
+        return f"No recipe given: {recipe} is not a TOML file. Put the recipe first: {first}; without a recipe: {plain}"
     return "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."
 
 
