@@ -190,8 +190,8 @@ def test_a_real_export_has_nothing_to_mend():
     ("arguments", "words"),
     [
         (["nowhere.onnx"], "does not exist"),
-        (["{model}", "--ep", "nonsense"], "no execution provider 'nonsense'"),
-        (["{model}", "--custom-ops", "nowhere.so"], "no custom-op library 'nowhere.so'"),
+        (["{model}", "--ep", "nonsense"], "Unknown execution provider 'nonsense'"),
+        (["{model}", "--custom-ops", "nowhere.so"], "Custom-op library not found: nowhere.so"),
         (["{model}", "--target", "onnx", "--ep", "cpu"], "Omit ep"),
         (["{text}"], "is a text file, not an ONNX model"),
     ],

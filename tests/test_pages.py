@@ -345,5 +345,5 @@ def test_commands_write_pages_and_json(command, kind, tmp_path, monkeypatch):
     (tmp_path / "notes.html").write_text("<p>mine</p>", encoding="utf-8")
     before = files_in(tmp_path)
     refused = run(*command, "--report", "notes.html")
-    assert "exists and is no report" in one_sentence(refused, 2)
+    assert "which is not a report" in one_sentence(refused, 2)
     assert files_in(tmp_path) == before

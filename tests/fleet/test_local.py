@@ -283,7 +283,7 @@ def test_a_recipe_that_is_wrong_begins_nothing(models):
     [
         ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: Invalid upgrade='20'"),
         ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 1: Unknown target 'foo'"),
-        ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: expect={'gelu': 'a'} says not"),
+        ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: Invalid expect={'gelu': 'a'}"),
     ],
 )
 def test_a_recipe_that_is_wrong_for_every_model_begins_nothing(models, text, message):

@@ -7,6 +7,7 @@ from typing import Any
 from surgeon.cli.command_group import BAD_INPUT, CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
+from surgeon.cli.progress import progress
 from surgeon.cli.report_file import emit, require_report_path
 from surgeon.target_registry import DECOMPOSED, names
 
@@ -33,7 +34,8 @@ def check(source: str, target: str, report_path: str | None, verbose: bool, **se
     from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
-    found = run(source, target, **settings)
+    with progress(quiet=False):
+        found = run(source, target, **settings)
     stopped = BAD_INPUT if found.is_undecided else CHECK_FAILED
     code = stopped if any(item.stops for item in found) else 0
     emit([found], code, report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))

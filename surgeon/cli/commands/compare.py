@@ -5,6 +5,7 @@ from typing import Any
 
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import derived_command
+from surgeon.cli.progress import progress
 from surgeon.cli.report_file import emit, require_report_path
 
 
@@ -23,6 +24,7 @@ def compare(original: str, other: str, report_path: str | None, verbose: bool, *
 
     require_report_path(report_path, original, other)
     prefork_workers(1)
-    result = run(original, other, **settings)
+    with progress(quiet=False):
+        result = run(original, other, **settings)
     code = 0 if result.proved else CHECK_FAILED
     emit([result], code, report_path=report_path, show=lambda: show(result, sys.stdout, verbose=verbose))
