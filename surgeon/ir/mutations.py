@@ -161,7 +161,7 @@ def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
 
 
 def pin(scope: Scope, name: str, why: str) -> None:
-    """Keep the name of a tensor, since something besides nodes reads it."""
+    """Keep the name of a tensor, because not only nodes read it."""
     home = scope.defining_scope(name) or scope
     home._protected.setdefault(name, why)
 

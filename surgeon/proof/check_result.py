@@ -58,7 +58,7 @@ class CheckResult(JsonRecord, ResultBase):
     tolerance: Mapping[str, float]
     """The rtol and atol in force, by dtype."""
     layers: LayerComparison | None = None
-    """Comparison of inner tensors, which does not affect the outcome; None where not requested or not possible."""
+    """Comparison of inner tensors, which does not affect the outcome; None if not requested or not possible."""
     oracle: str = ""
     """The runtime of the models; "" if nothing did."""
     kinds: tuple[str, ...] = ()

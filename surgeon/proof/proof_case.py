@@ -165,7 +165,7 @@ class ProofCase:
     bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
     """Reference patterns of nodes of the replacement, by the node's name in the model."""
     always_empty: frozenset[str] = frozenset()
-    """Outputs that have no elements whatever the inputs are."""
+    """Outputs that have no elements for any inputs."""
     sign_sensitive: frozenset[str] = frozenset()
     """Outputs of whose zeros a consumer reads the sign."""
     stated_shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class ProofCase:
         return f". Give valid sizes: {dims}" if dims else ""
 
     def is_of_source(self, answers: Mapping[str, np.ndarray], size: Callable[[Size], int]) -> bool:
-        """Whether the outputs have the shapes that the source states, as far as it states them, at these sizes.
+        """Whether the outputs have the shapes that the source states, if any, at these sizes.
 
         Inconsistent sizes may run nevertheless, by broadcasting to shapes that the source never has.
         """

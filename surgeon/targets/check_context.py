@@ -49,6 +49,6 @@ class CheckContext:
     user_ops: UserOps
     """Ops that the user brings."""
     diagnostics: DiagnosticCollector
-    """Where findings go."""
+    """The collector of the findings."""
     request: RuntimeRequest
     """The task of the target's runtime."""

@@ -1,4 +1,4 @@
-"""Limits of a target on ops that it reads, as far as a node and its surroundings show."""
+"""Limits of a target on ops that it reads, found from a node and its neighbours."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -132,12 +132,12 @@ class NodeFacts:
         if not self.has(position) or self.node.scope.function is not None:
             return True
         scope, name = self.node.scope, self.node.inputs[position]
-        if scope.defining_scope(name) is None:  # of a node that a rule would write, beside others
+        if scope.defining_scope(name) is None:  # of a node that a rule would write, with others
             return True
         return self.limits.index.constants.is_constant(scope, name) or self.limits.shapes.value(scope, name) is not None
 
     def constant(self, position: int) -> bool:
-        """Whether an input is a constant, as far as is known."""
+        """Whether an input is known to be a constant."""
         return self.has(position) and self.limits.index.constants.is_constant(
             self.node.scope, self.node.inputs[position]
         )

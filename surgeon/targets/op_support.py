@@ -97,7 +97,7 @@ class Support:
         return ProviderSupport.of(self.provider).runs(domain, name, opset, self._types(node, version))
 
     def _types(self, node: Node, version: Schema) -> dict[str, int]:
-        """The dtypes of a node's tensors by type variable, as far as tables of kernels list them."""
+        """The dtypes of a node's tensors by type variable, without those that tables of kernels do not list."""
         known = self.dtypes.node_dtypes(node)
         types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
         return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}

@@ -1,3 +1,3 @@
-"""The wire format of protobuf, as far as byte edits need it."""
+"""The part of protobuf's wire format that byte edits need."""
 
 __all__ = ["byte_edits", "node_encoder", "payloads", "wire_format"]

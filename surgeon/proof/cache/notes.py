@@ -23,7 +23,7 @@ _REFERENCE = b"location"  # a key of each reference to external data
 
 
 def is_noted(fact: str | None) -> bool:
-    """Whether an earlier run noted a fact; None is a fact without a key, which nobody notes."""
+    """Whether an earlier run noted a fact; None is a fact without a key, which is never noted."""
     path = _entry(fact)
     if path is None or read_entry(path, MAX_ENTRY) is None:
         return False

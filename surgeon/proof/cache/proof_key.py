@@ -68,7 +68,7 @@ def use_proof_store(store: ProofStore | None) -> Iterator[None]:
 
 
 def current_store() -> ProofStore | None:
-    """The store of this context; None where proofs are not shared."""
+    """The store of this context; None if proofs are not shared."""
     return _store.get()
 
 

@@ -40,7 +40,7 @@ class CaseInputs:
     specs: all inputs that get values, weights too.  plain: float inputs without a special role, by name.  beside: those
     that no softmax depends on.  positions: those that positions depend on.
 
-    Raises InputsUnknown for inputs that cannot be made.
+    Raises InputsUnknown for inputs that cannot be generated.
     """
 
     def __init__(self, case: ProofCase) -> None:
@@ -112,7 +112,7 @@ class CaseInputs:
         return counts(self._case.models.before)
 
     def literal_cases(self, assignment: DimAssignment, *, out_of_role: bool) -> int:
-        """About how many cases it takes until each input has held all literals."""
+        """The approximate number of cases until each input has held all literals."""
         wanted = [spec for spec in self.specs if (spec.may_ignore_role if out_of_role else spec.is_unconstrained)]
         if out_of_role and not wanted:
             return 0

@@ -35,7 +35,7 @@ def each_count(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Each number at each place among all of these inputs; the other places hold 1, or 0 if they may.
 
-    Where parts have a fixed sum, the rest is spread over the other parts.
+    If parts have a fixed sum, the rest is spread over the other parts.
     """
     usual = {spec.name: np.full(spec.shape(sizes), int("zero" not in spec.role.flags)) for spec in specs}
     places = [(spec, place) for spec in specs for place in range(usual[spec.name].size)]

@@ -1,6 +1,6 @@
 """The sizes of a region's dims: the first at which the original runs, and further ones.
 
-Which other sizes are tried, and why, is said in `proof.strategies.sizes`.
+`proof.strategies.sizes` has the other sizes, and the reasons for them.
 """
 
 import math
@@ -22,16 +22,16 @@ from surgeon.shapes.constraints.input_dims import SIZES, dim_kind, is_total
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # for dims of unknown kind: all different, so that a mix-up shows
 LARGER = 16  # times the usual sizes, for nodes that take a window away from each dim
-SMALL = 2  # of the dims beside a long one, and of tables of few rows: not 1, at which everything broadcasts
+SMALL = 2  # of the dims next to a long one, and of tables of few rows: not 1, at which everything broadcasts
 FEW = 4  # fixed dims up to here are never reduced: as few as coordinates, colours or quarters
-SMALL_PICTURE = 8  # points on a side, below which a picture is not reduced: five halvings leave nothing of it
+SMALL_PICTURE = 8  # points on a side, below which an image is not reduced: five halvings leave nothing of it
 MIN_LONG = 64  # rejected length from which the longest accepted one is searched: tables are longer
 # Elements of all inputs, or of the largest tensor; float32 has 4 bytes of each.
 REDUCE_ABOVE_ELEMENTS = 1 << 15  # above this, dims are reduced: judging so many takes as long as ten small runs
 MAX_FULL_ELEMENTS = 1 << 19  # up to which a region runs at its true dims: 2 MB, as a core's cache
 MAX_BRIEF_ELEMENTS = 1 << 16  # the same where an equal region of its class is proved in full
 MAX_ROW_ELEMENTS = 1 << 22  # up to which true fixed dims run a few times: to find the longest size, or after a failure
-MAX_ELEMENTS = 1 << 25  # up to which inputs are made at all: 128 MB
+MAX_ELEMENTS = 1 << 25  # up to which inputs are generated at all: 128 MB
 TOO_MANY_BARE = 1 << 28  # the same for inputs of which only the shape is read: nothing is written into them
 # Multiplications, as `CostTerm` counts them; a core does about 2**30 of them in a second.
 REDUCE_ABOVE_WORK = 1 << 25  # above this, fixed dims are reduced, small ones too
@@ -83,7 +83,7 @@ class CaseDims:
         seen: list[dict[Size, int]] = []
         usual, small = self._lighter(self._by_kind(0, OTHERS)), self._lighter(self._by_kind(1, (SMALL, SMALL + 1)))
         larger = {name: size * LARGER for name, size in usual.items()}
-        # Some nodes take only equal sizes: even ones, then odd ones.
+        # Some nodes accept only equal sizes: even ones, then odd ones.
         ones, *alike = (dict.fromkeys(self.symbols, size) for size in (1, *OTHERS[1::-1]))
         for shrunk in (self._reduced_dims, self._reduced_further, *self._reduced_but_one(), lambda _: {}):
             for sets in self._sets(usual, small, ones=ones, alike=alike, larger=larger):
@@ -119,7 +119,7 @@ class CaseDims:
             return sizes
 
     def _raised(self, sizes: _Given) -> _Given:
-        """The same sizes with those doubled of which nothing is left, as of 5 samples after a window of 256.
+        """The same sizes with sizes doubled that leave nothing, such as 5 samples after a window of 256.
 
         The first symbol of each dim that grows with it; unchanged if no size up to `LONGEST` leaves something.
         """
@@ -146,7 +146,7 @@ class CaseDims:
     def full(self, most: int) -> Iterator[DimAssignment]:
         """The usual sizes with true fixed dims, if they have at most `most` elements.
 
-        Otherwise each fixed dim in turn is true, with as many others as make no more, and the rest reduced.
+        Otherwise each fixed dim in turn is true, with as many others as fit, and the rest is reduced.
         """
         assignment = self.as_it_is()
         if assignment and assignment.elements <= most and assignment.work <= MAX_TRUE_WORK:

@@ -13,7 +13,7 @@ Feeds = dict[str, np.ndarray]
 GRID = tuple(sign * part for sign in (1, -1) for part in (0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4))  # sums have few bits
 HALVES = tuple(number for number in GRID if number % 1 == 1 / 2)  # rounding takes either side
 CLOSE = 2  # ratio of two constants up to which a number between them is tried
-BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # factors on a constant: a function with a branch there shows it beside it
+BESIDE = (1 + 1 / 64, 1 - 1 / 64)  # factors on a constant: a function with a branch there shows it near it
 AROUND = (1, 1 + 2.0**-16, 1 - 2.0**-16)  # factors on a threshold: equal in half precision
 LARGE_LITERAL = 1e4  # products of a few larger numbers may overflow float16
 LARGE_WIDE_LITERAL = 1e12  # the same for float32
@@ -162,7 +162,7 @@ def _digits(numbers: Sequence[float], place: int, size: int, case: int) -> np.nd
 
 
 def injections_needed(constants: Mapping[str, np.ndarray], edges: int, elements: int) -> int:
-    """About how many cases it takes until an input of this many elements has held all numbers.
+    """The approximate number of cases until an input of this many elements has held all numbers.
 
     edges: how many input values reach a threshold.
     """

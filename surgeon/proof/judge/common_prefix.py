@@ -1,6 +1,6 @@
 """Nodes that both sides of a region compute first, alike: their results are rounded once and then count as exact.
 
-Where rounding puts a product halfway between two integers, a Round after it may go either way, unless both sides have
+If rounding puts a product halfway between two integers, a Round after it may go either way, unless both sides have
 that same product.  So the common nodes run once, and the rest of both sides is proved on their results.
 """
 
@@ -37,7 +37,7 @@ class CommonPrefix(NamedTuple):
 
 
 def common_prefix(sides: RegionModels) -> CommonPrefix | None:
-    """The common nodes in front of a node that rounds, compares or picks; None if there are none.
+    """The common nodes before a node that rounds, compares or picks; None if there are none.
 
     Also None if they compute an output of the region, or if the dtype of one of their results is unknown.
     """

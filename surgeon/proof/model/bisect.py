@@ -13,7 +13,7 @@ def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> l
     none and at most 1 + ceil(log2 n) times for each culprit found.
 
     Several items that each fail by themselves are found one after the other; of several that fail only together, one is
-    found, which is enough.  Where adding items never makes a failure pass, each culprit found fails with the items that
+    found, which is enough.  If adding items never makes a failure pass, each culprit found fails with the items that
     are left.  Otherwise the last call still showed that `fails` is false without the culprits.
 
     The method searches the shortest failing prefix: its last item is a culprit, and the prefix without it passes, so

@@ -97,7 +97,7 @@ class DistinguishingInputs:
         )
 
     def numbers(self, blank: Blank, case: int) -> list[float]:
-        """The numbers for every other element of an input in a case; empty if it takes none, or all were used.
+        """The numbers for every other element of an input in a case; empty if it accepts none, or all were used.
 
         If there is room, small numbers are repeated, because some elements may not be compared; exact thresholds
         come twice.  Last come single numbers: of several in a row a maximum shows only the largest.

@@ -48,7 +48,7 @@ class HiddenRows:
         return False
 
     def masks_of(self, feeds: Feeds) -> list[str]:
-        """The inputs that are masks of keys, as far as the model shows their roles; a scalar has no keys."""
+        """The inputs that are masks of keys, if the model shows their roles; a scalar has no keys."""
         if self._masks is None:
             self._masks = []
             with suppress(InputsUnknown):

@@ -32,7 +32,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import check_dim_names
 
 Arrays = Mapping[str, np.ndarray]
-_CALM = 4  # sets beside inputs at which results jump: at one of them the original may be flat
+_CALM = 4  # sets near inputs at which results jump: at one of them the original may be flat
 
 
 class OriginalRuns:

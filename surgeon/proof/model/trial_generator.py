@@ -1,4 +1,4 @@
-"""Trials on generated inputs: the cases of strategies, as far as the original accepts them.
+"""Trials on generated inputs: those cases of strategies that the original accepts.
 
 A count of work decides what runs, not a clock: a model sees the same inputs on any machine.
 """

@@ -1,4 +1,4 @@
-"""Where sizes decide what a region computes: comparisons of two sizes, loops, and dtypes that cannot count far."""
+"""Decisions of a region that depend on sizes: comparisons of two sizes, loops, and dtypes that cannot count far."""
 
 from collections.abc import Iterator, Mapping
 

@@ -247,7 +247,7 @@ class BothSides:
         return self._compare(feeds, original, rewritten, facts=facts, at=at)
 
     def _refused(self, error: SessionError, original: Feeds, at: DimAssignment) -> str | None:
-        """Why it is a failure that the replacement does not run; None where kernels may differ in that."""
+        """Why it is a failure that the replacement does not run; None if kernels may differ in that."""
         if error.is_unsupported:
             why = error_message(error, self.case, self.case.models.after, at)
             raise Decided(Outcome.UNPROVED, f"the replacement cannot run: {why}") from error

@@ -30,7 +30,7 @@ Renamed = Mapping[int, int]
 def reduce_dims(case: ProofCase) -> Iterator[ProofCase]:
     """The same case with smaller numbers in place of large fixed dims: variants to try in turn.
 
-    None where little is computed, or no dim is large.
+    None if little is computed, or no dim is large.
     """
     sizes = CaseDims(case, case.options.dims)
     usual = sizes.as_it_is() if _summed(case) else sizes.default()

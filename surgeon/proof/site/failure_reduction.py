@@ -40,7 +40,7 @@ class Reached(NamedTuple):
     feeds: Feeds
     """Its inputs."""
     base: Feeds
-    """Inputs of the same shapes, without what makes it fail as far as that is known."""
+    """Inputs of the same shapes, without the known cause of the failure."""
     dims: DimAssignment
     """Its sizes."""
 

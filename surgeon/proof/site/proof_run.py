@@ -1,4 +1,4 @@
-"""One way of running a proof case: at the first sizes that the original takes, then on the cases of strategies."""
+"""One way of running a proof case: at the first sizes that the original accepts, then on the cases of strategies."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -45,11 +45,11 @@ class ProofRun:
         self._case, self._note, self._is_evaluated, self._once = case, note, is_evaluated, once
         self.findings = RunFindings(ErrorSummary(case.always_empty))
         self.coverage = DecisionCoverage() if case.options.coverage and not case.is_brief else None
-        """The decisions that its cases reach; None if nobody asks for them."""
+        """The decisions that its cases reach; None if not requested."""
         self.reduction: FailureReduction | None = None
         """Reduces the case on which the replacement fails."""
         self._last_strategy = ""  # it found a difference at other sizes, so it comes first at the next
-        # It fails beside sizes at which it agrees: the same dims are reduced there, so they are not why.
+        # It fails next to sizes at which it agrees: the same dims are reduced there, so they are not why.
         self._is_of_sizes = False
 
     @property
@@ -66,7 +66,7 @@ class ProofRun:
             self.coverage.merge(other.coverage)
 
     def outcome(self) -> tuple[Outcome, str]:
-        """Return the outcome and its reason; unproved where inputs cannot be made or the original is not repeatable."""
+        """Return the outcome and its reason; unproved without inputs, or if the original is not deterministic."""
         try:
             with ExitStack() as stack:
                 is_evaluated = self._is_evaluated
@@ -98,7 +98,7 @@ class ProofRun:
         return failure
 
     def _run_sizes(self) -> FailingCase | None:
-        """Run at the first sizes that the original takes, and on the cases of strategies; return the first failure."""
+        """Run at the first accepted sizes, and on the cases of strategies; return the first failure."""
         found = self.findings
         sizes = self._sizes = CaseDims(self._case, self._case.options.dims)
         failure: FailingCase | None = None
@@ -137,7 +137,7 @@ class ProofRun:
         """Run the cases of strategies at these sizes and at others; return the first failure."""
         region = CaseRegion(self._case, self._sides.inputs, self._sizes, assignment, rows=self._rows(assignment))
         chosen = [item for item in SITE_STRATEGIES if item.for_members or not region.is_member]
-        if not self.findings.is_informative:  # then sizes beside these show nothing either
+        if not self.findings.is_informative:  # then sizes near these show nothing either
             chosen = [item for item in chosen if item not in SIZE_STRATEGIES]
         chosen.sort(key=lambda item: item.name != self._last_strategy)
         proposed, is_taken = cases(region, chosen), None
@@ -225,7 +225,7 @@ class ProofRun:
         return self._more_rows(rows, wanted) if number < wanted else rows
 
     def _more_rows(self, rows: Rows, wanted: int) -> Rows:
-        """The same with a dynamic dim raised until there are as many rows as fills; unchanged if that is refused."""
+        """The same with a dynamic dim raised until there are as many rows as fills; unchanged if that is rejected."""
         first, name = rows.dims, min(rows.inputs)
         shape = next(item.shape for item in self._case.inputs if item.name == name)
         dims = shape[: row_counts(tuple(map(first.size, shape)))[rows.number]]

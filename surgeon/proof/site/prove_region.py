@@ -1,6 +1,6 @@
-"""The proof of one region: at reduced dims where possible, under ONNX Runtime or an evaluator.
+"""The proof of one region: at reduced dims if possible, under ONNX Runtime or an evaluator.
 
-A region that is proved at reduced dims runs once more at its own dims, unless that is too much: a dim may mean more
+A region that is proved at reduced dims runs once more at its own dims, unless that is too costly: a dim may mean more
 than its size.
 """
 
@@ -94,9 +94,9 @@ def _unlike_bodies(case: ProofCase) -> str | None:
 
 
 def _found(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:
-    """Run a region at reduced dims where possible, then once at its own; if that fails, only at its own.
+    """Run a region at reduced dims if possible, then once at its own; if that fails, only at its own.
 
-    Where its own dims are too much, the reduced run decides.  If that fails, a dim may mean more than its size:
+    If its own dims are too large, the reduced run decides.  If that fails, a dim may mean more than its size:
     unproved.
     """
     failed: tuple[ProofRun, Outcome, str] | None = None
@@ -136,7 +136,7 @@ def _made_smaller(case: ProofCase, narrow: ProofCase) -> str:
 
 
 def _run(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:
-    """Run a case under ONNX Runtime, or by an evaluator where ONNX Runtime's kernels reject valid inputs.
+    """Run a case under ONNX Runtime, or by an evaluator if ONNX Runtime's kernels reject valid inputs.
 
     A failure under ONNX Runtime is final.
     """

@@ -60,7 +60,7 @@ class TargetReplacement:
         self._sides, self._runtime = sides, runtime
         self._stack, self._left, self._runs = ExitStack(), seconds, 0
         self._fallback = _Fallback(elsewhere, self._stack)
-        self._session: ModelSession | None = None  # None where the runtime refuses the replacement
+        self._session: ModelSession | None = None  # None if the runtime refuses the replacement
         self._original: ModelSession | None = None  # the original nodes, once they are wanted
         try:
             self._session = self._stack.enter_context(runtime.open(sides.after))

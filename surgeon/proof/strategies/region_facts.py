@@ -67,12 +67,12 @@ class CaseRegion:
         return int(np.prod(spec.shape(self._facts.model_sizes(dims))))
 
     def allows(self, fills: Fills) -> bool:
-        """Whether the rule does not mean to differ for one of these fills."""
+        """Whether the rule differs on purpose for none of these fills."""
         intended = self.proof_case.intended_differences
         return bool(fills) and all(intended.isdisjoint(fill.kinds) for fill in fills.values())
 
     def _suited(self, fills: Fills) -> Fills:
-        """These fills without NaN and infinity in positions, which kernels turn into some integer or other."""
+        """These fills without NaN and infinity in positions, which kernels turn into arbitrary integers."""
         if self._facts.positions.isdisjoint(fills):
             return fills
         odd = [name for name in self._facts.positions if name in fills and "non_finite" in fills[name].kinds]
@@ -83,11 +83,11 @@ class CaseRegion:
         return InputCase(self.first if dims is None else dims, fills, "")
 
     def single(self, each: Iterable[Fills], dims: DimAssignment | None = None) -> Iterator[InputCase]:
-        """A case for each of these, but those for which the rule means to differ; by default at the first sizes."""
+        """A case for each of these, unless the rule differs for it on purpose; by default at the first sizes."""
         yield from (self.case(fills, dims) for fills in map(self._suited, each) if self.allows(fills))
 
     def packed(self, each: Iterable[Fills]) -> Iterator[InputCase]:
-        """Cases that hold other fills in each row, or one case for each of them where rows mix.
+        """Cases that hold other fills in each row, or one case for each of them if rows mix.
 
         Fills of inputs without rows are further cases, after the packed ones.
         """
@@ -129,15 +129,15 @@ class CaseRegion:
         }
 
     def literal_cases(self, *, out_of_role: bool = False) -> int:
-        """About how many cases it takes until each input has held all literals."""
+        """The approximate number of cases until each input has held all literals."""
         return self._facts.literal_cases(self.first, out_of_role=out_of_role)
 
     def counts(self) -> Iterator[Mapping[str, np.ndarray]]:
-        """Counts that are literals of the region, sizes of the run and longer ones, one at one place at a time."""
+        """Counts that are literals of the region, sizes of the run and longer ones, one at one position at a time."""
         return self._facts.count_arrays(self.first)
 
     def at_size(self, dims: DimAssignment) -> AnsweredCases:
-        """The cases at other sizes; returns whether the original took them."""
+        """The cases at other sizes; returns whether the original accepted them."""
         self._sizes_before += 1
         is_taken = False
         for fills in self._fills_at_size(dims, self._sizes_before):

@@ -91,7 +91,7 @@ def _steps(facts: SizeFacts) -> Iterator[Sizes]:
             if found is not None:
                 now[name] = found
                 steps.remove(found)
-        if not now:  # nothing fits beside the usual sizes of the others
+        if not now:  # nothing fits next to the usual sizes of the others
             name = max(left, key=lambda name: len(left[name]))
             now[name] = left[name].pop(0)
         yield now

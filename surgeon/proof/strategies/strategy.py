@@ -1,6 +1,6 @@
 """Strategies: named proposals of cases, each with the mistake that it finds, and the engine that takes turns.
 
-A strategy is a generator of cases.  It yields the case first that finds most, and may read what it is sent: whether the
+A strategy is a generator of cases.  It yields the most effective case first, and may read the sent value: whether the
 original nodes ran on the case before (`taken = yield case`).  So it delegates (`yield from`) only to generators.
 """
 
@@ -29,11 +29,11 @@ class InputCase(NamedTuple):
     dims: DimAssignment
     """A size for each dynamic dim, and for each fixed dim that is reduced."""
     fills: Fills
-    """For whole inputs."""
+    """Fills of whole inputs."""
     strategy: str
     """Name of the strategy that proposes the case."""
     rows: tuple[Fills, ...] = ()
-    """Other fills for each row, repeated over the rows; only where rows do not mix."""
+    """Other fills for each row, repeated over the rows; only if rows do not mix."""
     row_count: int = 0
     """Rows of each input that `rows` fills; 0 without such."""
 
@@ -42,22 +42,22 @@ class Rows(NamedTuple):
     """The leading axes along which each output depends only on its own row of the inputs."""
 
     number: int
-    """Rows at `dims`; 1 where rows mix."""
+    """Rows at `dims`; 1 if rows mix."""
     inputs: frozenset[str]
     """The inputs that have these rows; others are shared by all rows."""
     dims: DimAssignment
-    """Sizes with enough rows for a packed case, which the original takes."""
+    """Sizes with enough rows for a packed case, which the original accepts."""
 
 
 class Strategy(NamedTuple):
     """A named proposal of cases."""
 
     name: str
-    """In words, for reports and the table of the documentation."""
+    """A description, for reports and the table of the documentation."""
     because: str
-    """Which mistake of a rewrite it finds, in one sentence."""
+    """The mistake of a rewrite that it finds, in one sentence."""
     propose: Callable[[Any], Cases]
-    """From a `CaseRegion` or a `ModelRegion` to its cases; the one that finds most comes first."""
+    """From a `CaseRegion` or a `ModelRegion` to its cases; the most effective one comes first."""
     for_members: bool = False
     """Whether it also runs on regions whose class is proved in full."""
     models: bool = False
@@ -87,7 +87,7 @@ def strategy(
 def cases(region: Any, strategies: Iterable[Strategy], budget: int = BUDGET) -> Generator[InputCase, bool | None, None]:
     """The first case of each strategy, then the second of each, until the work is spent.
 
-    The first cases are taken whatever they cost, so that each kind of mistake is looked for at least once.  Send
+    The first cases run at any cost, so that each kind of mistake is tried at least once.  Send
     whether the original ran on the case; the strategy that proposed it may read that.
     """
     waiting = [(item, item.propose(region)) for item in strategies]

@@ -13,7 +13,7 @@ from surgeon.runtime.inputs.fill import Fill, Fills
 SAMPLES = 2
 """Usual cases after the first: one sample hides, with odds of a half, an error in the order of two numbers."""
 MEMBER_CASES = 5
-"""Where rows mix, for a region whose class is proved in full: numbers of other magnitudes, zeros, and NaN."""
+"""Cases if rows mix, for a region whose class is proved in full: numbers of other magnitudes, zeros, and NaN."""
 SMALL_LITERAL = 1e-2
 """Literals up to here are added so that nothing is divided by zero; the numbers around them are tiny."""
 
@@ -71,7 +71,7 @@ def special_fills(region: CaseRegion) -> Iterator[Fill]:
     reads_positions = "reads positions" in traits  # kernels differ for those far outside of a picture
     if not reads_positions:
         yield floats.WIDE
-    is_local = "reads any positions" not in traits  # else one number shows only where a kernel multiplies it by zero
+    is_local = "reads any positions" not in traits  # else one number shows only if a kernel multiplies it by zero
     if is_local:
         yield _non_finite(region)
     yield from (floats.ZEROS, floats.SMALL)
@@ -103,7 +103,7 @@ def special_rows(region: CaseRegion) -> Iterator[InputCase]:
     """One kind of numbers throughout each row."""
     with_rows = [name for name in region.floats if name in region.rows.inputs]
     fills, is_partial = list(special_fills(region)), bool(with_rows) and len(with_rows) < len(region.floats)
-    if is_partial and "finds extremes" in region.traits:  # NaN beside numbers, which kernels find at some positions
+    if is_partial and "finds extremes" in region.traits:  # NaN among numbers, which kernels find at some positions
         fills.remove(floats.ALL_NAN)
     packed = region.packed(region.for_all(with_rows or region.floats, fills))
     if region.is_member:
