@@ -46,7 +46,7 @@ def test_what_adds_up_any_number_of_terms_is_kept(case):
     _, report = converted(model(body, head, weights=WEIGHTS))
     assert {item.op for item in report.kept} == ops
     assert "sum" in {item.kind for item in report.kept}
-    assert "adds up 2,048 at most" in report.kept[0].reason
+    assert "can add at most 2,048 equal terms" in report.kept[0].reason
 
 
 @pytest.mark.parametrize("case", NEGATIVES)
@@ -59,7 +59,7 @@ def test_what_adds_up_few_or_nothing_is_not(case):
 def test_bfloat16_adds_up_fewer():
     head, body = NEGATIVES["a short running sum"]
     _, report = converted(model(body, head, weights=WEIGHTS), to="bfloat16")
-    assert [item.reason for item in report.kept] == ["a running sum over 300, and bfloat16 adds up 256 at most"]
+    assert [item.reason for item in report.kept] == ["a running sum over 300; bfloat16 can add at most 256 equal terms"]
 
 
 def test_a_size_that_is_reported_is_no_larger():

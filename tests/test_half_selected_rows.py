@@ -62,7 +62,7 @@ def rows(case):
 def test_rows_that_are_nearly_alike_may_change_places(case):
     _, report = converted(rows(case))
     assert (report.outcome, report.kept) == ("proved", [])
-    assert any("compared for the original's own choice of rows" in text for text in report.told)
+    assert any("compared for the original's selection" in text for text in report.told)
 
 
 def trying(made):

@@ -62,7 +62,7 @@ def test_a_large_weight_stays_wherever_it_is_stored(place):
     """Whatever keeps it is told by its name."""
     result, report = converted(place(weight()), keep=())
     assert stored(result).data_type == TensorProto.FLOAT
-    assert report.told == ["'w' reaches 1e+06, and float16 ends at 65,504: it stays float32"]
+    assert report.told == ["'w' reaches 1e+06; the largest float16 is 65,504, so it stays float32"]
     assert kept(report) == [("MatMul", "weight")]
 
 
@@ -70,7 +70,7 @@ def test_a_large_weight_stays_wherever_it_is_stored(place):
 def test_a_large_weight_saturates_where_asked_wherever_it_is_stored(place):
     result, report = converted(place(weight()), keep=(), clamp=True, check="none")
     assert numpy_helper.to_array(stored(result)).max() == 65504
-    assert report.told == ["'w' saturates at 65,504, from 1e+06"]
+    assert report.told == ["'w' saturates at 65,504 (from 1e+06)"]
     assert report.kept == []
 
 
@@ -80,7 +80,7 @@ def test_a_tiny_weight_stays_unless_it_is_clamped():
     assert (stored(result).data_type, kept(report)) == (TensorProto.FLOAT, [("MatMul", "weight")])
     result, report = converted(made, keep=(), clamp=True, check="none")
     assert (stored(result).data_type, report.kept) == (TensorProto.FLOAT16, [])
-    assert report.told[0].endswith("has all digits from 6.1e-05 on: it is rounded")
+    assert report.told[0].endswith("loses digits below 6.1e-05, so it is rounded")
 
 
 def test_few_numbers_are_clamped_too():
@@ -89,7 +89,7 @@ def test_few_numbers_are_clamped_too():
     assert kept(converted(made)[1]) == [("Mul", "weight")]
     result, report = converted(made, clamp=True, check="none")
     assert numpy_helper.to_array(result.graph.initializer[0]) == 65504
-    assert report.told == ["'k' holds 1e+06, and float16 ends at 65,504: it saturates"]
+    assert report.told == ["'k' contains 1e+06; the largest float16 is 65,504, so it saturates"]
     _, report = converted(made, clamp=True)  # the outputs tell
     assert (report.outcome, report.told) == ("unchanged", [])
 
@@ -100,7 +100,7 @@ def test_a_weight_that_a_cast_would_make_infinite_stays(clamp):
     made = model("a = MatMul(x, w) b = Tanh(a) c = Sin(w) y = MatMul(b, c)", WIDE)
     made.graph.initializer.append(tensor(weight()))
     _, report = converted(made, keep=["op:MatMul", "op:Tanh"], clamp=clamp)
-    assert report.told == ["'w' reaches 1e+06, and float16 ends at 65,504: it stays float32"]
+    assert report.told == ["'w' reaches 1e+06; the largest float16 is 65,504, so it stays float32"]
     assert "Sin" in {item.op for item in report.kept if item.kind == "weight"}
 
 
@@ -111,7 +111,7 @@ def test_a_table_that_int32_does_not_hold_stays():
     made.graph.initializer.append(numpy_helper.from_array(ids, "t"))
     result, report = converted(made, to="int32")
     assert result.graph.initializer[0].data_type == TensorProto.INT64
-    assert "'t' reaches 1.09951e+12, and int32 ends at 2.14748e+09: it stays int64" in report.told
+    assert "'t' reaches 1.09951e+12; the largest int32 is 2.14748e+09, so it stays int64" in report.told
 
 
 def test_the_value_of_an_input_that_need_not_be_given_is_converted_with_it():

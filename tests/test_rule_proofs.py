@@ -255,7 +255,7 @@ FAULTS = {
     "a broadcast that changes the shape": (
         lambda g, x, y: g.sub(g.add(x, y), x), lambda g, x, y: g.identity(y), "y[c]", "shape"),
     "wrong where there are no elements": (
-        lambda g, x: g.neg(g.flatten(x)), lambda g, x: g.reshape(g.neg(x), [0, -1]), "x[0, 3]", "no elements"),
+        lambda g, x: g.neg(g.flatten(x)), lambda g, x: g.reshape(g.neg(x), [0, -1]), "x[0, 3]", "without elements"),
     "wrong only for infinity": (
         lambda g, x: g.abs(g.abs(x)), lambda g, x: g.add(g.sub(x, x), g.abs(x)), "x[a, b, c]", "gives nan instead of"),
     "a form of any_of that means something else": (
@@ -358,7 +358,7 @@ def test_a_replacement_that_errs_when_the_rank_is_not_stated_is_found():
     proof = prove(plant(pattern, swapped, conditions=[of_three_only_swapped]))
     assert proof.faults
     assert {entry.arguments.kind for entry in proof.faults} == {"unstated"}
-    assert all("where no shapes are stated" in entry.reason for entry in proof.faults)
+    assert all("without declared shapes" in entry.reason for entry in proof.faults)
 
 
 IMPLEMENTED = """
@@ -495,7 +495,7 @@ def test_a_rule_without_instances_proves_nothing():
     proof = prove(impossible)
     assert proof.entries == []
     assert proof.outcome is Outcome.UNPROVED
-    assert "no instance can be made up from its patterns (<lambda>: " in proof.why_empty
+    assert "no instance can be generated from its patterns (<lambda>: " in proof.why_empty
     stream = io.StringIO()
     show(proof, stream)
     assert f"nothing to prove: {proof.why_empty}\n" in stream.getvalue()

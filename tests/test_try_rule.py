@@ -89,5 +89,5 @@ def test_a_cell_that_is_run_again_replaces_its_rule():
 
 
 def test_one_rule_at_a_time():
-    with pytest.raises(UsageError, match=r"^One rule is tried at a time, and gelu,erf|^One rule is tried at a time"):
+    with pytest.raises(UsageError, match=r"^Expected one rule, but "):
         surgeon.try_rule("ort", DISTILBERT)

@@ -66,7 +66,7 @@ CASES = [
     (f"{REWRITE} --only h1/erf", "No node name matches 'h1/erf' (--only, --skip); did you mean"),
     (f"{REWRITE} --skip /H1/ERF_H1E", "did you mean '/h1/Erf_h1e'"),
     (f"{REWRITE} --skip /h1/* --skip */Gleu", "No node name matches '*/Gleu'"),
-    ("convert m.onnx o.onnx --keep op:erf", "'op:erf' names no node of the model; did you mean 'Erf'?"),
+    ("convert m.onnx o.onnx --keep op:erf", "No node of the model matches 'op:erf'; did you mean 'Erf'?"),
     # sizes, also where nothing would run
     (f"{REWRITE} --dim bacth=2", "No input has a dynamic dim 'bacth'; did you mean 'batch'?"),
     (f"{REWRITE} --dim BATCH=2 --check none", "did you mean 'batch'?"),

@@ -96,7 +96,7 @@ class CapturedRule(ResultBase):
             with Path(path).open("x", encoding="utf-8") as file:
                 file.write(self.text)
         except FileExistsError:
-            raise UsageError(f"{path} is there already; name another file, or move it.") from None
+            raise UsageError(f"{path} already exists. Choose another file, or move it.") from None
         except OSError as error:
             raise ModelFileError(f"{path} cannot be written: {error.strerror}.") from None
 
@@ -107,14 +107,14 @@ def capture(
     tos: Sequence[str] = (),
     name: str = "captured",
 ) -> CapturedRule:
-    """Write a rule whose pattern is what lies between two cuts of a model.
+    """Write a rule whose pattern is the subgraph between two cuts of a model.
 
-    Numbers and short lists are fixed, weights are captures, sizes are free.  Where the model has the same structure
-    elsewhere, as in its other layers, what differs there is a capture too.
+    Numbers and short lists are fixed, weights are captures, sizes are dynamic.  If the model has the same structure
+    elsewhere, for example in other layers, values that differ there are captures too.
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        froms: as for `extract`.  In Python, also what is selected in a view, for both cuts.
+        froms: as for `extract`.  In Python, also the selection of a view, for both cuts.
         tos: as for `extract`.
         name: name of the rule.
 
@@ -122,7 +122,7 @@ def capture(
         The rule's file as text, and how often it matches.
 
     Raises:
-        UsageError: there are no such tensors, the cuts do not separate, or no pattern can say what lies between them.
+        UsageError: a tensor does not exist, the cuts do not separate the model, or no pattern can match the subgraph.
 
     Examples:
         >>> import surgeon
@@ -131,18 +131,18 @@ def capture(
         '    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2**0.5)), 1.0))'
     """
     if identifier(snake_case(name)) != name:
-        raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
+        raise UsageError(f"Invalid rule name {name!r}. Use lower-case letters, digits and _, for example squared_relu.")
     if isinstance(froms, Selection):
         froms, tos = _cuts(froms)
     with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
         region = subgraph_between(draft, tuple(froms), tuple(tos))
         if not region.nodes:
-            raise UsageError("Nothing lies between the two cuts; name tensors further apart.")
+            raise UsageError("No node is between the two cuts. Choose tensors that are further apart.")
         if len(region.nodes) > MAX_NODES:
             raise UsageError(
-                f"{len(region.nodes):,} nodes lie between the two cuts, too many for one pattern; name tensors nearer "
-                "to each other."
+                f"{len(region.nodes):,} nodes are between the two cuts, too many for one pattern. Choose tensors "
+                "that are closer together."
             )
         own = _example(model, region.froms, region.tos, "the selection")
         alike = [
@@ -155,7 +155,7 @@ def capture(
     lesson.about.append(f"Captured from {source_name}, {ends}.")
     sites = sum(1 for _ in find(source, lesson.rule))
     lesson.about.append(
-        f"It matches {format_count(sites, 'site')} there; {compared} others of its structure were compared."
+        f"It matches {format_count(sites, 'site')} there; {compared} others with the same structure were compared."
     )
     written = lesson.forms[0].source
     variants = list(loosened(written))
@@ -169,9 +169,9 @@ def capture(
 def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The two cuts of a selection.  Raises UsageError if it is empty or outside the main graph."""
     if not selection:
-        raise UsageError("Nothing is selected; select nodes of the main graph, or cut before and behind them.")
+        raise UsageError("Nothing is selected. Select nodes of the main graph, or set cuts before and after them.")
     if selection.scope:
-        raise UsageError(f"The selection stands in {selection.scope}, and rules are captured from the main graph.")
+        raise UsageError(f"The selection is in {selection.scope}, but rules can be captured only from the main graph.")
     return selection.froms, selection.tos
 
 

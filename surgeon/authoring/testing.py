@@ -1,4 +1,4 @@
-"""A harness for tests of rules: cases where a rule fires, and cases where it does not, with the reason.
+"""A harness for tests of rules: cases in which a rule fires, and cases in which it does not, with the reason.
 
     FIRES = [Case(gelu, "half applied first", parse('''...'''))]
     NEGATIVES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="expected the constant 0.5")]
@@ -7,7 +7,7 @@
     def test_fires(case):
         check_fires(case)
 
-The failures are AssertionErrors that say what was expected.
+The failures are AssertionErrors with the expected values.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from surgeon.rules.rule import Rule
 
 @dataclass(frozen=True)
 class Case:
-    """A model, and what one rule or several should do with it."""
+    """A model, and the expected result of one rule or several."""
 
     rules: Rule | Sequence[Rule]
     """The rules, in the order in which they run."""
@@ -71,9 +71,9 @@ def check_fires(case: Case) -> RewriteReport:
         check=_check(case),
         options=CheckOptions(seed=1, assume=case.assume),
     )
-    assert case.model.SerializeToString() == before, "the model that was passed in has changed"
+    assert case.model.SerializeToString() == before, "the input model was modified"
     reasons = "; ".join(f"{miss.node}: {miss.reason}" if miss.node else miss.reason for miss in report.misses)
-    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({reasons})"
+    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, expected {case.sites} ({reasons})"
     assert list(after.graph.input) == list(case.model.graph.input) or case.model.ir_version < 4
     assert list(after.graph.output) == list(case.model.graph.output), "the outputs have changed"
     complaints = new_violations(case.model, after)
@@ -82,7 +82,7 @@ def check_fires(case: Case) -> RewriteReport:
         assert report.outcome == "proved", "; ".join(report.doubts)
     _assert_rest_untouched(case.model, after, report)
     again, second = rewrite(after, _rules(case), target=case.target, ep=case.ep, check="none")
-    assert not second.sites, "a second run finds more"
+    assert not second.sites, "a second run finds more sites"
     assert again.SerializeToString() == after.SerializeToString()
     return report
 
@@ -92,9 +92,9 @@ def check_spares(case: Case) -> RewriteReport:
     before = case.model.SerializeToString()
     after, report = rewrite(case.model, _rules(case), target=case.target, ep=case.ep, check="none")
     assert not report.sites, f"fired at {report.sites[0].root}"
-    assert after.SerializeToString() == before, "nothing matched, yet the bytes differ"
+    assert after.SerializeToString() == before, "nothing matched, but the bytes differ"
     reasons = [miss.reason for miss in report.misses]
-    assert any(case.why in reason for reason in reasons), f"wanted a reason with {case.why!r}, found {reasons}"
+    assert any(case.why in reason for reason in reasons), f"expected a reason with {case.why!r}, found {reasons}"
     return report
 
 
@@ -124,7 +124,7 @@ def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, repo
     ]
     bodies = any(site.scope for site in report.sites)
     same = len(kept) == len(left) and all(_differ_by(gone, *pair) for pair in zip(kept, left, strict=True))
-    assert bodies or same, "a node that no rule touched has changed"
+    assert bodies or same, "a node outside the sites has changed"
 
 
 def _differ_by(gone: set[str], before: bytes, after: bytes) -> bool:

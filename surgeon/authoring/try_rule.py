@@ -13,6 +13,7 @@ from surgeon.proof.check_options import CheckOptions, resolve_options
 from surgeon.result_base import JsonRecord, ResultBase
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.rule import Rule
+from surgeon.text import join_first
 
 
 @dataclass(slots=True)
@@ -61,14 +62,14 @@ def try_rule(
     """Try a rule on a model and write nothing: its sites with their proofs, and its nearest misses.
 
     Args:
-        rule: a rule, or what names one: gelu, ./my_rules.py:name.
+        rule: a rule, or the name of one: gelu, ./my_rules.py:name.
         model: a path, a ModelProto or a gs.Graph.
         target: as for `rewrite`.
-        top: how many different misses to tell.
+        top: how many different misses to show.
         options: of the proofs.
 
     Returns:
-        What came of it; a notebook shows all with pictures.
+        The result; a notebook shows it with images.
 
     Raises:
         UsageError: several rules are named.
@@ -81,8 +82,8 @@ def try_rule(
     """
     found = unique_rules(resolve(rule))
     if len(found) != 1:
-        names = ", ".join(item.name for item in found[:3])
-        raise UsageError(f"One rule is tried at a time, and {rule} names {len(found)} ({names} ...): name one of them.")
+        names = join_first([item.name for item in found], 3)
+        raise UsageError(f"Expected one rule, but {rule!r} names {len(found)}: {names}. Choose one of them.")
     source = resolve_model(model)
     with TemporaryDirectory() as folder:  # a file is rewritten to a temporary one
         output = None if is_in_memory(source) else Path(folder) / "tried.onnx"

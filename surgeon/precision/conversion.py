@@ -22,7 +22,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.node_insertion import require_casts
 from surgeon.pipeline.snapshot import Snapshot
 from surgeon.pipeline.transform import Claim, Failure, Words
-from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
+from surgeon.precision.analyses.dtype_graph import CAST_TO_FLOAT32, STORED, DtypeGraph, TensorKey
 from surgeon.precision.analyses.integer_overflow import IntegerOverflow
 from surgeon.precision.analyses.mask_sentinels import MaskSentinels, range_misfit
 from surgeon.precision.convert_report import ConvertReport, KeptNode
@@ -61,7 +61,7 @@ class Convert:
     clamp: bool = False
     """Saturate weights that are too large for the new dtype."""
     output: Path | None = None
-    """Path of the result, beside which data files may lie already."""
+    """Path of the result; its folder may have data files already."""
     report: ConvertReport
     """Report, which is updated."""
 
@@ -119,7 +119,7 @@ class _Conversion:
         self._invalid = baseline.invalid if is_checked else next(iter(type_errors(model)), "")
         builder.has_stale_value_info = baseline.has_stale_value_info
         if builder.has_stale_value_info:
-            self._report.say("what the file states of inner shapes is not what they are, and is left out")
+            self._report.say("the file declares wrong shapes for inner tensors; the result leaves them out")
         sentinels = MaskSentinels(dtype_graph, saturate=asked.clamp)
         if asked.may_keep_more:
             sensitive = SensitiveNodes(dtype_graph, sentinels, ranges, options.dims)
@@ -161,11 +161,11 @@ class _Conversion:
         )
 
     def _require_valid(self) -> None:
-        """Raises GraphError where the original is invalid, because the result would be too."""
+        """Raise GraphError if the original is invalid, because the result would be too."""
         if self._invalid:
             why = f"ONNX Runtime does not load it ({self._invalid.rstrip('.')})"
-            how = f"nothing was written; what is wrong, and where: {command('check', 'IN')}"
-            raise GraphError(f"The model is invalid before the conversion: {why}; {how}")
+            how = f"Nothing was written. To find the cause: {command('check', 'IN')}"
+            raise GraphError(f"The model is invalid before the conversion: {why}. {how}")
 
     def _inspect(self, built: Candidate, after: Snapshot) -> Failure | None:
         """Check the weights and the types of a converted model that was written."""
@@ -180,7 +180,7 @@ class _Conversion:
         if self._invalid and not self._checks.is_off:
             if not self._comparison.baseline.loads(made):
                 self._require_valid()
-            self._report.say("ONNX Runtime loads the result, and does not load the original")
+            self._report.say("ONNX Runtime loads the result, but not the original")
         for sentence in self._clamped:
             self._report.say(sentence)
         return None
@@ -191,7 +191,7 @@ class _Conversion:
         self._keeps_more = not self._comparison.compare(built, made)
         outcome = Outcome.FAILED if self._keeps_more else Outcome(report.own_outcome)
         seconds = time.perf_counter() - started
-        reason = "more nodes have to keep their dtype" if self._keeps_more else report.reason
+        reason = "more nodes must keep their dtype" if self._keeps_more else report.reason
         return CheckResult(outcome, reason, (), seconds=seconds, runs=report.runs, tolerance={})
 
     def _misfits(self, built: Candidate) -> bool:
@@ -210,7 +210,7 @@ class _Conversion:
             return False
         self._kept_nodes.weights.update(misfits)
         for reason in misfits.values():
-            self._report.say(f"{reason}: it stays {self._change.names[0]}")
+            self._report.say(f"{reason}, so it stays {self._change.names[0]}")
         return True
 
     def _seen(self, built: Candidate) -> Iterator[tuple[TensorKey, CastRange, bool]]:
@@ -236,15 +236,15 @@ class _Conversion:
         choosing = [name for node, name in plan.names.items() if node.op in SELECTING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
             nodes, new = join_first(choosing, _SHOWN), self._change.names[1]
-            how = f"by numbers that {new} rounds on the way, and may choose another where two are nearly alike"
-            report.say(f"{nodes} choose{'' if choosing[1:] else 's'} {how}")
+            how = f"by values that {new} rounds, and may select another element if two are almost equal"
+            report.say(f"{nodes} select{'' if choosing[1:] else 's'} {how}")
 
     def _kept(self, built: Candidate, node: Node, name: str, reason: str) -> KeptNode:
         kind, known = self._kept_nodes.nodes.get(node_address(node), ("", ""))
         if known != reason:  # a reason of another call of the function, or of a tensor
             others = (kind for kind, other in self._kept_nodes.nodes.values() if other == reason)
             kind = "weight" if reason in built.weight_reasons else next(others, "schema")
-        if kind == "schema" and "Cast of the model's own" in reason:
+        if kind == "schema" and reason == CAST_TO_FLOAT32:
             kind = "model"
         return KeptNode(name, node.op, reason, kind)
 

@@ -51,7 +51,7 @@ def convert(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, ConvertReport]:
-    """Convert a model to another precision, the fewest nodes and Casts beside.
+    """Convert a model to another precision, except for as few nodes and with as few Casts as possible.
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
@@ -68,8 +68,8 @@ def convert(
         rules: as for `rewrite`; they run before the conversion.
         check: "model" runs both models and compares them, "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
+        dry_run: report the conversion, and write nothing.
+        external_data: the handling of data files: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         options: inputs, seeds, sizes and limits of the runs.
 
@@ -77,9 +77,9 @@ def convert(
         The model in the kind it was given (a path: the path written), and a ConvertReport.
 
     Raises:
-        UsageError: dtypes that do not go together, `keep` names nothing, or there is no such `ep`.
+        UsageError: the dtypes do not fit together, `keep` matches nothing, or `ep` is unknown.
         GraphError: the model breaks ONNX's rules.
-        CheckFailed: no way was found in which the outputs move by no more than `max_error`; nothing is written.
+        CheckFailed: no conversion was found whose outputs change by at most `max_error`; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -93,9 +93,9 @@ def convert(
     checks = Checks.named(word, ("auto", "none"), require_proof, options, dry_run=dry_run)
     require_output(is_in_memory(source), output, dry_run)
     if io not in ("keep", "convert"):
-        raise UsageError(f"io={io!r} is unknown; choose keep or convert.")
+        raise UsageError(f"Unknown io {io!r}. Choose keep or convert.")
     if not max_error > 0:
-        raise UsageError(f"Outputs cannot move by {max_error:g} at most; give a number above 0, as in 0.01.")
+        raise UsageError(f"The largest error must be above 0 (for example 0.01), got {max_error:g}.")
     rule_set = RuleSet(rules)
     before: list[Report] = [rule_set.report] if rules else []
     report = ConvertReport("", "", change.names, max_error=max_error, steps=before)
@@ -128,7 +128,7 @@ def _change(to: str, from_: str | None) -> DtypeChange:
         known = PAIRS[names[new]]
         old = dtype_number(known[0] if from_ is None else from_)
     except (RuleError, KeyError):
-        raise UsageError(f"Nothing converts to {to!r} from {from_ or 'that'}; choose of {', '.join(PAIRS)}.") from None
+        raise UsageError(f"Cannot convert {from_ or 'a model'} to {to!r}. Known dtypes: {', '.join(PAIRS)}") from None
     if old not in map(dtype_number, known):
-        raise UsageError(f"Nothing converts from {from_!r} to {to!r}; give one of {', '.join(known)}.")
+        raise UsageError(f"Cannot convert {from_!r} to {to!r}. Dtypes that can be converted: {', '.join(known)}")
     return DtypeChange(old, new)

@@ -8,9 +8,9 @@ from surgeon.result_base import JsonRecord
 from surgeon.text import format_beside_limit
 
 MAX_MEANINGFUL_ERROR = 0.5
-"""Relative to a segment's scale: where rounding explains a larger error, nothing is proved."""
-MEANINGLESS = "roundings alone leave nothing of what it hands on"
-ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
+"""Relative to a segment's scale: if rounding explains a larger error, nothing is proved."""
+MEANINGLESS = "rounding dominates its outputs"
+ORDER = "This proves dtypes and value ranges. It does not cover the order in which a runtime adds numbers."
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class KeptNode(JsonRecord):
     reason: str
     """Why, with the number that decides it."""
     kind: str
-    """What decides: "asked", "kernel", "schema", "range", "weight", "sum", "formula", "error" (of the whole model),
+    """The reason: "asked", "kernel", "schema", "range", "weight", "sum", "formula", "error" (of the whole model),
     "stretch" (of one part) or "model" (its own Casts).
     """
 
@@ -46,13 +46,13 @@ class SegmentProof(JsonRecord):
     equal: int = 1
     """Number of equal parts, this one included; the one with the largest magnitudes runs."""
     error: float | None = None
-    """Error of its worst output, relative to that output's largest magnitude; None where it did not run."""
+    """Error of its worst output, relative to that output's largest magnitude; None if it did not run."""
     allowed: float = 0.0
     """The relative error that rounding in its nodes explains."""
     reason: str = ""
-    """Why it did not run; "" where it did."""
+    """Why it did not run; "" if it did."""
     far: tuple[float, str] | None = None
-    """Magnitude of scaled activations at which it fails, and the output, where the model's own pass."""
+    """Magnitude of scaled activations at which it fails, and the output, if those of the model pass."""
 
     @property
     def outcome(self) -> str:
@@ -65,30 +65,30 @@ class SegmentProof(JsonRecord):
 
 
 def unproved_text(stretches: Sequence[SegmentProof]) -> str:
-    """How many segments are not proved, and why the first is not, as a sentence; empty where all are."""
+    """How many segments are not proved, and why the first is not, as a sentence; empty if all are."""
     others = [item for item in stretches if item.outcome != "proved"]
     if not others:
         return ""
     count, every = (sum(item.equal for item in items) for items in (others, stretches))
     first = next((item for item in others if item.outcome == "failed"), others[0])
     why = error_text(first) if first.outcome == "failed" else first.reason or MEANINGLESS
-    message = (
-        f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"
-    )
-    return f"{message}: {why}" if every > 1 else f"The stretch from {first.first} on is not proved: {why}"
+    if every == 1:
+        return f"The segment from {first.first} on is not proved: {why}"
+    message = f"{count:,} of {every:,} segments {'is' if count == 1 else 'are'} not proved"
+    return f"{message}; first the segment from {first.first} on: {why}"
 
 
 def error_text(proof: SegmentProof) -> str:
     """The error of a segment, as a clause."""
     error = 0.0 if proof.error is None else proof.error
     found, allowed = format_beside_limit(error, proof.allowed, (2, 2))
-    where = "" if proof.far is None else f" where activations reach {proof.far[0]:g}"
-    return f"an output is off by {found} of its scale{where}, and roundings explain {allowed}"
+    where = "" if proof.far is None else f" for activations up to {proof.far[0]:g}"
+    return f"an output is off by {found} of its scale{where}, but rounding explains only {allowed}"
 
 
 @dataclass(slots=True)
 class ConvertReport(Report):
-    """What a conversion did.  Its fields are the keys of the report, so they are many.
+    """The result of a conversion.  Its fields are the keys of the report, so they are many.
 
     Examples:
         >>> import surgeon
@@ -117,7 +117,7 @@ class ConvertReport(Report):
     bytes: tuple[int, int] = (0, 0)
     """Bytes of stored tensors before and after."""
     error: float | None = None
-    """Largest error of an output, relative to its largest magnitude; None where nothing ran."""
+    """Largest error of an output, relative to its largest magnitude; None if nothing ran."""
     others: dict[str, float] = field(default_factory=dict)
     """Largest fraction of changed elements in one run, by name, for outputs that are not floats."""
     hidden: float | None = None
@@ -129,7 +129,7 @@ class ConvertReport(Report):
     runs: int = 0
     """Number of sets of inputs compared."""
     oracle: str = ""
-    """What ran the converted model."""
+    """Runtime of the converted model."""
     reason: str = ""
     """Why nothing ran, or what failed; "" otherwise."""
     checked: bool = True
@@ -157,7 +157,7 @@ class ConvertReport(Report):
 
     @property
     def own_outcome(self) -> str:
-        """proved, failed, unproved, unchecked, or unchanged where nothing has the old dtype.
+        """proved, failed, unproved, unchecked, or unchanged if nothing has the old dtype.
 
         Proved means that the errors of the outputs are within the limit and all segments are proved.
         """
@@ -172,7 +172,7 @@ class ConvertReport(Report):
         return "proved" if all(item.outcome == "proved" for item in self.stretches) else "unproved"
 
     def __repr__(self) -> str:
-        moved = "" if self.error is None else f", outputs move by {self.error:.2g}"
+        moved = "" if self.error is None else f", outputs change by {self.error:.2g}"
         return (
             f"<ConvertReport {self.change[0]} to {self.change[1]}: {self.converted} nodes, {len(self.kept)} kept, "
             f"{self.casts} Casts{moved}; {self.outcome}>"

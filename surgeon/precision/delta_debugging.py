@@ -38,7 +38,7 @@ class KeepMinimizer:
         return self.trials >= MAX_TRIALS
 
     def run(self) -> None:
-        """Find the nodes.  Where nothing helps, `final_error` is beyond the limit."""
+        """Find the nodes.  If nothing helps, `final_error` is beyond the limit."""
         every = range(len(self._parts))
         self.final_error = self._try(self._all(every))
         if not self.holds or not self._parts:

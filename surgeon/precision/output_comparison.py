@@ -1,4 +1,4 @@
-"""Comparison of converted candidates with the original, and the nodes to keep where an output's error is too large."""
+"""Comparison of converted candidates with the original, and the nodes to keep if an output's error is too large."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +18,7 @@ from surgeon.runtime.numerics.array_comparison import uninformative_message
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.text import format_beside_limit
 
+GIVE_INPUTS = "Give real data with --inputs (generated data is noise to a trained model), or raise --max-error"
 _MAX_KEPT_FRACTION = 0.75  # fraction of the nodes; a model that keeps more is not worth converting
 
 
@@ -58,28 +59,26 @@ class OutputComparison:
             return is_held
         refused, own = report.reason, baseline.nondeterminism()
         if own > report.max_error:
-            report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
+            report.reason = f"The original is not deterministic: two runs differ by {own:.3g} of the outputs' scale"
             report.error = None
             return True
         if self._decides and not self._has_searched and self._keep_minimal(built):
             return False
-        hint = "" if baseline.has_users_inputs else "inputs of your own, as made ones are noise to a trained model, or "
-        hint = self._too_large(built) or f"give {hint}a larger --max-error"
-        report.reason = refused or f"{self._moved(report.error)}: {hint}"
+        hint = "Raise --max-error" if baseline.has_users_inputs else GIVE_INPUTS
+        report.reason = refused or f"{self._moved(report.error)}. {self._too_large(built) or hint}"
         return True
 
     def _too_large(self, built: Candidate) -> str | None:
-        """What to do where an output itself overflows the new dtype; None where none does."""
+        """The remedy if an output itself overflows the new dtype; None if none does."""
         change, main = built.plan.dtype_graph.change, built.plan.dtype_graph.index.main
         high = finite_limits(change.new)[1]
         for name, dtype in built.writer.dtypes.items():
             noted = self._ranges.get((main.address, name))
             is_output = any(value.name == name for value in built.writer.draft.graph.output)
             if dtype == change.new and is_output and noted is not None and noted.max_abs_unmasked > high:
-                overflow = (
-                    f"output {name!r} reaches {noted.max_abs_unmasked:,.6g}, and {change.names[1]} ends at {high:,.6g}"
-                )
-                return f"{overflow}; have inputs and outputs keep their dtype (--io keep)"
+                most = f"the largest {change.names[1]} is {high:,.6g}"
+                overflow = f"Output {name!r} reaches {noted.max_abs_unmasked:,.6g}; {most}"
+                return f"{overflow}. Keep the dtype of inputs and outputs: --io keep"
         return None
 
     def _moved(self, error: float) -> str:
@@ -87,19 +86,18 @@ class OutputComparison:
         most = self._report.max_error
         name, part = max(self._report.others.items(), key=lambda item: item[1], default=("", 0.0))
         if part == 1 and part <= most:
-            return f"All elements of output {name!r}, which holds no floats, are others, and so many never may be"
+            return f"All elements of output {name!r} (not floats) differ, which is never allowed"
         if part > most:
-            changed = f"{_percent(part)} of the elements of output {name!r}, which holds no floats, are others"
-            return f"{changed}, and {_percent(most)} may be"
+            changed = f"{_percent(part)} of the elements of output {name!r} (not floats) differ"
+            return f"{changed}; the limit is {_percent(most)}"
         moved, allowed = format_beside_limit(error, most, (3, 6))
-        return f"An output moves by {moved} of its scale, and {allowed} is allowed"
+        return f"An output changes by {moved} of its scale; the limit is {allowed}"
 
     def _note_discrete(self) -> None:
         """Note how outputs that are not floats are judged."""
         most = _percent(self._report.max_error)
         for name, part in self._report.others.items():
-            criterion = f"output {name!r} holds no floats, and is judged by how many of its elements are others"
-            self._report.say(f"{criterion}: {_percent(part)} are, and {most} may be")
+            self._report.say(f"output {name!r} is not floats; {_percent(part)} of its elements differ (limit {most})")
 
     def _note_uninformative(self) -> None:
         """Note outputs that could not show a difference; if none could, nothing is proved."""
@@ -119,12 +117,12 @@ class OutputComparison:
         except (SessionError, ModelFileError) as refused:  # the model runs, but not with inner tensors as outputs
             held = {}
             line = refused.message if isinstance(refused, SessionError) else str(refused)
-            self._report.say(f"stretches are not run by themselves: {line.rstrip('.')}")
+            self._report.say(f"segments were not run separately: {line.rstrip('.')}")
         if self.baseline.shown:
             masks = ", ".join(map(repr, self.baseline.shown))
             self._report.say(
-                f"each stretch is run with the first key of {masks} shown: where a mask hides all keys "
-                "of a row, what the row answers follows from roundings"
+                f"each segment runs with the first key of {masks} visible, because the output of a completely masked "
+                "row depends only on rounding"
             )
         proofs = segments.proofs(parts, made, held, self.baseline.options)
         self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
@@ -136,7 +134,7 @@ class OutputComparison:
         for kind, run, proof in failed:
             chosen = None if proof.far is None else run.leading_to(proof.far[1])
             for place in (place for part in kind for place in segments.all_nodes(part, chosen)):
-                self._kept_nodes.keep(place, "stretch", f"in the stretch from {proof.first} on {error_text(proof)}")
+                self._kept_nodes.keep(place, "stretch", f"in the segment from {proof.first} on, {error_text(proof)}")
         return len(self._kept_nodes.nodes) == known  # where all are kept already, the failure stays
 
     def _keep_minimal(self, built: Candidate) -> bool:
@@ -149,7 +147,7 @@ class OutputComparison:
         inner = list(nodes.keys() - {place for part in parts for place in part})
         search = self._searched([*parts, sorted(inner)], nodes)
         for place, moved in search.items():
-            self._kept_nodes.keep(place, "error", f"its part alone moves the outputs by {moved:.2g} of their scale")
+            self._kept_nodes.keep(place, "error", f"its segment changes the outputs by {moved:.2g} of their scale")
         return bool(search)
 
     def _keep_small(self, built: Candidate, nodes: Collection[NodeAddress]) -> bool:
@@ -160,9 +158,9 @@ class OutputComparison:
         change = built.plan.dtype_graph.change
         small = [place for place in self._small(built) if place in nodes]
         found = self._searched([small], nodes) if small else {}
-        what = f"it makes or reads a tensor of which all numbers are below {smallest(change.new):.3g}"
+        what = f"all numbers of a tensor that it reads or produces are below {smallest(change.new):.3g}"
         for place in found:
-            reason = f"{what}: {change.names[1]} keeps too little of them, and the outputs follow from them"
+            reason = f"{what}, where {change.names[1]} loses digits that the outputs need"
             self._kept_nodes.keep(place, "range", reason)
         return bool(found)
 
@@ -183,7 +181,7 @@ class OutputComparison:
     def _searched(
         self, parts: Sequence[Sequence[NodeAddress]], nodes: Collection[NodeAddress]
     ) -> dict[NodeAddress, float]:
-        """The nodes of these parts to keep, each with its effect on the outputs; empty where that is not enough.
+        """The nodes of these parts to keep, each with its effect on the outputs; empty if that is not enough.
 
         nodes: all that may be kept, of which some must remain.
         """
@@ -192,8 +190,8 @@ class OutputComparison:
         if not search.holds or len(search.error_by_node) >= _MAX_KEPT_FRACTION * len(nodes):
             return {}
         if search.is_cut_short:
-            note = f"the search for the nodes to keep ended after {search.trials} trials"
-            self._report.say(f"{note}: fewer nodes may be enough")
+            note = f"the search for nodes to keep stopped after {search.trials} trials"
+            self._report.say(f"{note}, so fewer nodes may be enough")
         return search.error_by_node
 
     def _error_with(self, kept: Collection[NodeAddress]) -> float:
@@ -208,7 +206,7 @@ class OutputComparison:
         return float("inf") if found is None else found
 
     def _error(self, built: Candidate, made: OutputModel, kept_nodes: KeptNodes, rounded: float | None) -> float | None:
-        """The error of a candidate, as it is and with a rounding at each node.  None where neither runs.
+        """The error of a candidate, unchanged and with a rounding at each node.  None if neither runs.
 
         rounded: the error with roundings, as found before.
         """
@@ -230,7 +228,7 @@ class OutputComparison:
             self._count()
         except SessionError as refused:
             if not refused.is_unsupported:
-                report.reason = f"ONNX Runtime refuses the converted model: {refused.message}"
+                report.reason = f"ONNX Runtime rejects the converted model: {refused.message}"
                 return float("inf")
             report.reason = refused.message
         if found:
@@ -238,9 +236,9 @@ class OutputComparison:
         return max(found) if found else None
 
     def _relative_error(self, made: OutputModel, *, is_new: bool = True, in_search: bool = False) -> float:
-        """The error of the outputs; under the original's own choice of rows where rows are swapped.
+        """The error of the outputs; under the original's selection of rows if rows are swapped.
 
-        in_search: for a model that chooses rows, measure only under that choice, as one run is enough.  Raises
+        in_search: for a model that chooses rows, measure only under that choice, because one run is enough.  Raises
         SessionError.
         """
         report, baseline = self._report, self.baseline
@@ -252,8 +250,8 @@ class OutputComparison:
         chosen = baseline.error_of_choice(made, is_new=is_new)
         if chosen <= report.max_error:
             report.say(
-                "rows whose scores are nearly alike come in another order, or others of them are chosen: "
-                "outputs and scores are compared for the original's own choice of rows"
+                "rows with almost equal scores were selected differently or in another order; outputs and scores are "
+                "compared for the original's selection"
             )
         return min(moved, chosen)
 
@@ -263,7 +261,7 @@ class OutputComparison:
             self._report.others[name] = max(part, self._report.others.get(name, 0.0))
 
     def _rounded(self, kept_nodes: KeptNodes, *, in_search: bool = False) -> float | None:
-        """The error in the old dtype with a rounding at each node; None where that does not run."""
+        """The error in the old dtype with a rounding at each node; None if that does not run."""
         if not self._builder.narrows:
             return None
         try:

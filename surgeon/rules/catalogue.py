@@ -33,11 +33,11 @@ _Names = Mapping[str, Sequence[str]]
 
 
 def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
-    """Rules by the name that they were requested by, in order; a local function stands for its rule.
+    """Rules by the name that they were requested by, in order; a local function selects its rule.
 
     approximate: include rules that change numbers beyond rounding, even if only their file is named.
 
-    A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
+    A name is a group of an installed pack, a rule file in it (all its rules), one rule, `file:rule`,
     `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`.  A string may list several with commas,
     and `-name` excludes rules.  A rule that several names resolve to runs at the first of them.  Raises RuleError for
     an unknown name, with the nearest ones, and for an inconsistent rule outside of packs; UsageError for anything that
@@ -343,7 +343,7 @@ def _require_distinct(path: Path) -> None:
 
 
 def _describe_error(path: Path, error: BaseException) -> str:
-    """What went wrong while a rule file ran, in which line, and what to do if known."""
+    """The error of a rule file, with its line and, if known, a remedy."""
     kind, text = type(error).__name__, str(error).rstrip(".")
     if isinstance(error, OSError) and error.filename == os.path.abspath(path):
         return f"{error.strerror}."

@@ -1,4 +1,4 @@
-"""Checks of a rule without a model: what its functions require, which forms are patterns, what is inconsistent."""
+"""Checks of a rule without a model: captures that its functions require, forms that are patterns, inconsistencies."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -41,9 +41,9 @@ def requested_captures(function: Function, first: int) -> tuple[Parameter, ...]:
 def is_reversible(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
     """Whether the result of a form is recognised by the form itself.
 
-    The form can be traced, binds what the other functions require and what the rule's reference is made of, and has an
-    op that the reference lacks, which would match it again otherwise.  wanted: captures that conditions and forms
-    require.
+    The form can be traced, binds all captures of the other functions and of the rule's reference, and has an op that
+    the reference lacks, because otherwise the reference would match it again.  wanted: captures that conditions and
+    forms require.
     """
     patterns, others = try_trace(function), try_trace(reference)
     needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
@@ -82,7 +82,7 @@ def require_consistent(
 ) -> None:
     """Raise RuleError for a rule that cannot work on any model.
 
-    who: the rule and its place.  forms: for each form, the patterns that it replaces.  conditions: for each form, the
+    who: the rule and its line.  forms: for each form, the patterns that it replaces.  conditions: for each form, the
     conditions of a match.
     """
     for form, patterns in forms.items():

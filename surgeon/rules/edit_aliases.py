@@ -12,12 +12,12 @@ from surgeon.printed_commands import DEFAULT, command, placed
 
 
 class EditAlias(NamedTuple):
-    """The edit that a name stands for."""
+    """An edit, by its name among rules."""
 
     kind: str
     """Kind of post-processing, as in `surgeon append`."""
     summary: str
-    """What it does, in one sentence."""
+    """Its effect, in one sentence."""
     target: str = ""
     """The only target that runs it; "" for any."""
 

@@ -8,19 +8,19 @@ from surgeon.target_registry import ANY_KIND
 
 
 def lowering(of: Rule, module: str) -> Rule:
-    """A rule that takes apart what another one writes, where the target does not run it, and fuses nothing.
+    """A rule that decomposes the result of another rule if the target does not run it, and fuses nothing.
 
-    It fires once no other rule finds anything, so that what the target does run is written first.
+    It fires once no other rule finds anything, so that ops that the target does run are written first.
 
     Args:
-        of: the rule; its first pattern, or its form "decomposed", says what the op is in parts.
+        of: the rule; its first pattern, or its form "decomposed", gives the parts of the op.
         module: the name of the module that defines the new rule: `__name__`.
 
     Returns:
         The new rule, named `lower_` and the name of the other.
 
     Raises:
-        RuleError: the other rule writes no op that could be recognised.
+        RuleError: the other rule writes no op that surgeon can recognise.
 
     Examples:
         >>> from surgeon import lowering

@@ -27,7 +27,7 @@ Held = dict[str, Any]
 
 
 def pattern_occurs_in(pattern: Pattern, written: Pattern) -> bool:
-    """Whether a pattern matches nodes of a form's result, whatever the captures are.
+    """Whether a pattern matches nodes of a form's result, for all values of the captures.
 
     Sums and products are compared as nested, so an occurrence is certain, but further ones may be missed.
     """

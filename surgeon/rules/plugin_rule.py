@@ -26,19 +26,19 @@ def plugin_rule(
 ) -> Rule:
     """A rule that writes a placeholder as a TensorRT plugin, its inputs and attributes as they are.
 
-    The node is checked against what the plugin declares: a table of TensorRT's own, or `surgeon.declare_plugin`.
+    The node is checked against the declaration of the plugin: TensorRT's own table, or `surgeon.declare_plugin`.
 
     Args:
         op: the placeholder, "mylib::op".
         plugin: the plugin's name.
-        version: its version; by default that of the plugin declared, else "1".
-        fields: the plugin's fields by the attributes that they are made of, where the names differ.
+        version: its version; by default the declared one, else "1".
+        fields: the plugin's fields by the attributes that set them, if the names differ.
 
     Returns:
-        The rule, for the target tensorrt, named "plugin mylib::op".
+        A rule for TensorRT, named "plugin mylib::op".
 
     Raises:
-        UsageError: two attributes for one field, or one for what `version` says.
+        UsageError: two attributes set one field, or an attribute sets the field of `version`.
 
     Examples:
         >>> import surgeon

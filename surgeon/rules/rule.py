@@ -60,7 +60,7 @@ class ReplacementForm:
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """What a rule does for a target at an opset: the patterns to look for and the form to write."""
+    """The plan of a rule for a target at an opset: the patterns to match and the form to write."""
 
     sources: tuple[CompiledPattern, ...]
     """Compiled patterns to look for."""
@@ -91,11 +91,11 @@ class Rule(ResultBase):
     name: str
     """Its name."""
     patterns: tuple[RuleFunction, ...]
-    """What it looks for; the first defines what the operation means."""
+    """The patterns to match; the first defines the operation."""
     forms: list[ReplacementForm]
-    """What it writes, for each kind of target."""
+    """The replacements, for each kind of target."""
     conditions: tuple[RuleFunction, ...]
-    """What must hold of a match besides the pattern."""
+    """Further requirements of a match."""
     approximate: float
     """How far it may change outputs on purpose; 0: only by rounding."""
     doc: str
@@ -179,7 +179,7 @@ class Rule(ResultBase):
         return (function,) if self._traceable[function] else ()
 
     def plan(self, target: str, opset: int | None) -> RulePlan | Unavailable:
-        """What to do for a target, or why the rule has nothing for it."""
+        """The plan for a target, or why the rule has none."""
         wanted = target_of(target)
         if target in self.unsuited:
             return Unavailable(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
@@ -280,7 +280,7 @@ class Rule(ResultBase):
 
     @property
     def reference(self) -> RuleFunction:
-        """What the operation means: the decomposed form, by default the first pattern."""
+        """The definition of the operation: the decomposed form, by default the first pattern."""
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
 
     def _kinds_clause(self) -> str:
@@ -337,40 +337,37 @@ def rule(
     """Make a rule of the decorated replacement.
 
     Args:
-        patterns: functions that build what to look for; the first is what the operation means.
-        search: what finds the sites instead, for a rule that no pattern can say (see `surgeon.searches`); the
-            conditions and the replacement ask for what it binds.
+        patterns: functions that build the subgraph to match; the first defines the operation.
+        search: finds the sites instead of patterns (see `surgeon.searches`); the conditions and the replacement have
+            its bindings as parameters.
         conditions: functions of captured tensors (by name, or of the whole `match`) that call `require`.
         target: the kind of form that the decorated function writes.  One function may write for several kinds: {"onnx":
             17, "ort": 1} names the opset of each.  "any": the result suits every target, and cannot be reversed.
-        opset: the version of ai.onnx from which it can.
-        name: what to call the rule; the function's name by default.
-        approximate: how far the rule may change outputs on purpose: by so much, and by so much of their largest
-            magnitude (0: rounding only).  Such a rule runs only where it is named itself or approximate rules are asked
-            for.
+        opset: the first version of ai.onnx that has the ops of the form.
+        name: the name of the rule; the function's name by default.
+        approximate: how far the rule may change outputs on purpose: by this number, and by this share of their largest
+            magnitude (0: rounding only).  Such a rule runs only if the user names it or allows approximate rules.
         differs: the kinds of inputs for which the rule changes outputs on purpose, and how: {"zeros": "a row of zeros
-            gives 0, where the division gives NaN"}.  A proof leaves these inputs out
-            (`input_spec.Values` says what they are: zeros, denormals, extreme, magnitudes, non_finite,
+            gives 0, but the division gives NaN"}.  A proof leaves these inputs out
+            (`input_spec.Values` defines them: zeros, denormals, extreme, magnitudes, non_finite,
             constant_rows, offset, small; holes and hidden_rows of masks; indices that count backwards).  Such a rule
-            runs as an approximate one, but where it differs for non_finite inputs, or for indices that count backwards
-            from the end of a table, alone.
-        ep: the only execution provider for which the rule is worth its while: "cpu", "cuda", ...
-        unsuited: targets that take a kind of form that the rule has, but not this one, and why: {"tensorrt": "it takes
-            four axes only"}.
-        dtypes: what the first output of a match may hold: "floats" (float16, bfloat16, float32 and float64), the name
-            of a dtype, or several names; of any other dtype, or of one that is not known, it is refused.  All by
-            default.
-        form_patterns: those by which what the decorated function writes is recognised, as `patterns` of `Rule.on`.
-        lacking: fire only where the target does not run what is there: it has no kernel for a node, or does not take it
-            as it stands.
-        last: fire only once no other rule finds anything, as a rule whose result other rules do not look into.
+            runs as an approximate one, unless it differs only for non_finite inputs, or for indices that count
+            backwards from the end of a table.
+        ep: the only execution provider on which the rule is useful: "cpu", "cuda", ...
+        unsuited: targets that accept a kind of form that the rule has, but not this one, and why: {"tensorrt": "it
+            takes four axes only"}.
+        dtypes: allowed dtypes of the first output of a match: "floats" (float16, bfloat16, float32 and float64), the
+            name of a dtype, or several names; any other or unknown dtype is refused.  All by default.
+        form_patterns: patterns that recognise the result of the decorated function, as `patterns` of `Rule.on`.
+        lacking: fire only if the target does not run the matched nodes: it has no kernel for one, or rejects it.
+        last: fire only once no other rule finds anything, for example if other rules cannot match the result.
 
     Returns:
-        A decorator that makes a Rule.  A form, or an unsuited target, that is not installed is left alone.
+        A decorator that returns a Rule.  A form, or an unsuited target, that is not installed is ignored.
 
     Raises:
-        RuleError: there is neither a pattern nor a search, or both; `approximate` is no such part; `differs` names
-            inputs that there are not, `dtypes` a dtype.
+        RuleError: there is neither a pattern nor a search, or both; `approximate` is not a share; `differs` or `dtypes`
+            has an unknown name.
 
     Examples:
         >>> from surgeon import rule

@@ -1,3 +1,3 @@
-"""A rule written from example models: what they share, and what varies."""
+"""A rule written from example models: their common structure, and the values that vary."""
 
 __all__ = ["codegen", "generalise", "known_rules", "learn", "relaxation", "terms"]

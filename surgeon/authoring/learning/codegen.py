@@ -106,7 +106,7 @@ class GeneratedPattern:
     lines: tuple[str, ...]
     """The body; the return statement is the last line."""
     inputs: tuple[tuple[str, int], ...]
-    """The parameters that stand for graph inputs, each with the index of the input."""
+    """The parameters for graph inputs, each with the index of the input."""
     outputs: int
     """The number of tensors that it returns."""
     ops: tuple[str, ...]
@@ -216,7 +216,7 @@ class _PatternWriter:
             named = f"{call.domain}::{call.op}" if call.domain else call.op
             for name in call.attributes:
                 if not name.isidentifier() or keyword.iskeyword(name) or name == "outputs":
-                    raise UsageError(f"{named} has an attribute {name!r}, which no helper can be given; rename it.")
+                    raise UsageError(f"{named} has an attribute {name!r}, which a pattern cannot contain. Rename it.")
             several = [(call.outputs, "outputs")] if call.outputs > 1 else []
             return self._call_text("g.op", [(item, "") for item in call.inputs] + attributes + several, _plain(named))
         inputs = self._inputs(call, known)
@@ -334,7 +334,7 @@ def identifier(name: str) -> str:
 
 def _constant(term: Fixed) -> str:
     if term.array.dtype.kind in "OSU":
-        raise UsageError("A constant of strings is part of the operation, which a pattern cannot say; leave it out.")
+        raise UsageError("The operation contains a constant of strings, which a pattern cannot match. Leave it out.")
     return numeral(term.array.reshape(-1)[0]) if _is_scalar(term) else listed(term.array)
 
 
@@ -351,4 +351,4 @@ def _plain(value: Any) -> str:
         return f"[{', '.join(map(_plain, value))}]"
     if isinstance(value, (bool, int)):
         return numeral(value)
-    raise UsageError(f"An attribute that holds a {type(value).__name__} cannot be written down; leave that node out.")
+    raise UsageError(f"A pattern cannot match an attribute of type {type(value).__name__}. Leave that node out.")

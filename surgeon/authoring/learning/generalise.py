@@ -55,7 +55,7 @@ def generalise(examples: Sequence[Example]) -> tuple[Term, ...]:
             if len(one) != len(two):
                 raise StructuresDiffer(
                     f"The exports differ in their number of {what}: {len(one)} in {first.label}, {len(two)} in "
-                    f"{other.label}; learn them one by one."
+                    f"{other.label}. Learn them separately."
                 )
     return _Comparison(examples).outputs()
 
@@ -76,8 +76,8 @@ class _Comparison:
         for term in found:
             if not isinstance(term, OpOutput):
                 raise UsageError(
-                    f"{self.examples[0].label} hands an input or a constant on as an output, so there is no node to "
-                    "learn from."
+                    f"{self.examples[0].label} returns an input or a constant unchanged, so it has no node to learn "
+                    "from."
                 )
         return found
 
@@ -153,7 +153,7 @@ class _Comparison:
         state = self.states[number]
         found = state.index.constants.array(state.scope, name)
         if found is None:
-            raise UsageError(f"The constant {name!r} of {self.examples[number].label} cannot be read; store it inside.")
+            raise UsageError(f"Constant {name!r} of {self.examples[number].label} cannot be read. Store it inside.")
         return found
 
     def _number(
@@ -205,8 +205,8 @@ class _Comparison:
             items = [node.attribute(name) for node in nodes]
             if any(item is not None and item.type in _GRAPHS for item in items):
                 raise UsageError(
-                    f"Node {nodes[0].label!r} ({nodes[0].op}) of {self.examples[0].label} has a body, which no pattern "
-                    "can say; learn from something without control flow."
+                    f"Node {nodes[0].label!r} ({nodes[0].op}) of {self.examples[0].label} has a body, which a pattern "
+                    "cannot match. Learn from an operation without control flow."
                 )
             read = [state.attribute_value(node, name)[1] for state, node in zip(self.states, nodes, strict=True)]
             if any(value is None for value in read):
@@ -238,8 +238,8 @@ class _Comparison:
         ]
         other = next((item for item in nodes[1:] if item.split()[0] != nodes[0].split()[0]), nodes[-1])
         return StructuresDiffer(
-            f"The exports differ in structure: where one has {nodes[0]}, another has {other}; vary less, or learn them "
-            "as patterns of their own."
+            f"The exports differ in structure: one has {nodes[0]}, another has {other}. Vary less, or learn them as "
+            "separate patterns."
         )
 
 

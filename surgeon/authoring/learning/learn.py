@@ -200,7 +200,7 @@ class LearnedOperation:
     forms: list[LearnedForm]
     """The forms of the operation, each once."""
     about: list[str] = field(default_factory=list)
-    """Sentences about the examples, for the docstring of the rule file."""
+    """Sentences about the examples in the docstring of the rule file."""
     failures: dict[str, list[str]] = field(default_factory=dict)
     """The exporters that failed, by the reason."""
 
@@ -265,9 +265,9 @@ class LearnedOperation:
         return (
             f"@rule(patterns=[{listed}])\n{head}\n"
             f'    """Fuse {_prose(self.title)} into one node.\n\n'
-            "    What: say the formula here.\n"
-            "    Numerics: say how far results may differ; rounding only, if that is so.\n"
-            f'    """\n    # Write here what is to stand in its place.\n{written}'
+            "    What: give the formula here.\n"
+            "    Numerics: give the largest difference; if nothing else differs, write: rounding only.\n"
+            f'    """\n    # Write the replacement here.\n{written}'
         )
 
 
@@ -303,15 +303,15 @@ def _form(group: Sequence[Example]) -> LearnedForm:
         if all(form.fits(example) for example in group):
             return form
     raise UsageError(
-        f"What was learned from {group[0].label} does not fit it again, as where two sums share an operand; learn a "
-        "part of it."
+        f"The pattern learned from {group[0].label} does not match it, for example because two sums share an operand. "
+        "Learn a part of it."
     )
 
 
 def _too_large(example: Example) -> UsageError:
     count, label = len(example.index.main.nodes), example.label
     subject = label if "." in label else f"{label[:1].upper()}{label[1:]}"  # file names keep their case
-    return UsageError(f"{subject} has {count} nodes, too many for one pattern; learn a part of it.")
+    return UsageError(f"{subject} has {count} nodes, too many for one pattern. Learn a part of it.")
 
 
 def add_known(lesson: LearnedOperation, *group: Example) -> bool:
@@ -359,7 +359,7 @@ def rule_of(text: str, name: str) -> Rule:
     """The rule of a rule file.  Raises UsageError if the name is bound to something else."""
     found = run(text)[name]
     if not isinstance(found, Rule):
-        raise UsageError(f"{name} is no rule; give the operation another name.")
+        raise UsageError(f"The rule file needs the name {name!r} for something else. Give the operation another name.")
     return found
 
 

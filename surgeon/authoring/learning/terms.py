@@ -57,7 +57,7 @@ class PatternParameter:
     kind: ParameterKind
     """The annotation."""
     place: int = -1
-    """The position of the graph input that it stands for, or -1."""
+    """The position of its graph input, or -1."""
     is_named: bool = False
     """Whether the example gives the name; such names take precedence over generated ones."""
 

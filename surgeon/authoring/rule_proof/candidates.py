@@ -38,7 +38,7 @@ class Candidates:
         opsets = [opset for key, opset, _ in self._argument_sets if key == id(variant)]
         if not opsets or any(self.is_written(pattern, variant, opset) for opset in opsets):
             return None
-        return self._impossible.get((id(variant), max(opsets)), "no shapes were found at which it runs")
+        return self._impossible.get((id(variant), max(opsets)), "no shapes were found for which it runs")
 
     def widest(self, pattern: Pattern, variant: PatternVariant, opsets: tuple[int, ...]) -> int:
         """The newest opset at which the variant exists.  All shapes are tried there."""

@@ -38,7 +38,7 @@ def compare_outputs(
         try:
             first = stack.enter_context(open_oracle(model, custom_ops))
         except SessionError as error:
-            reason = f"nothing runs the pattern here: {_line(error)}"
+            reason = f"no runtime here runs the pattern: {_line(error)}"
             return InstanceResult(InstanceOutcome.UNPROVED, reason, is_instance=error.is_unsupported)
         try:
             oracle = open_evaluator(rewritten) if by_definition else open_oracle(rewritten, custom_ops)
@@ -86,10 +86,10 @@ class _ModelPair:
                     return InstanceResult(InstanceOutcome.FAILED, f"'{name}' {error.why}", error)
         if self.errors:
             return InstanceResult(InstanceOutcome.PROVED, error=worst_error(self.errors))
-        reason = "there are none" if refusal is None else _line(refusal)
+        reason = "none could be generated" if refusal is None else _line(refusal)
         is_instance = refusal is None or refusal.is_unsupported
         return InstanceResult(
-            InstanceOutcome.UNPROVED, f"the pattern runs on no inputs: {reason}", is_instance=is_instance
+            InstanceOutcome.UNPROVED, f"the pattern accepts no inputs: {reason}", is_instance=is_instance
         )
 
     def close(self) -> None:

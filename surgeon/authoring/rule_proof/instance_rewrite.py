@@ -56,7 +56,7 @@ class InstanceRewrite:
 
     @property
     def mismatches(self) -> list[Mismatch]:
-        """Matches that the rule leaves as they are; where there are none, where it nearly matched."""
+        """Matches that the rule declines; if there are none, its near misses."""
         named = {rule.name for rule in self.run.settings.rules}
         return self.run.driver.refusals or self.run.driver.misses(named)
 
@@ -81,7 +81,7 @@ class InstanceRewrite:
             if found is None or found.outcome is not Outcome.FAILED:
                 complaint = structural_fault(self.run.model, self.rewritten)
         if complaint is not None:
-            raise CheckFailed(f"The rewritten model is invalid, {complaint}.")
+            raise CheckFailed(f"The rewritten model is invalid: {complaint}.")
         return found
 
 

@@ -93,7 +93,7 @@ def build_instance(
     except RuleError as error:  # the opset lacks an op or a parameter
         raise CannotInstantiate(str(error), is_final=True) from error
     if len({id(item) for item in outputs}) < len(outputs) or any(item.is_parameter for item in outputs):
-        raise CannotInstantiate("two outputs of the pattern are one tensor, or one is an input", is_final=True)
+        raise CannotInstantiate("two outputs of the pattern are one tensor, or an output is an input", is_final=True)
     return _Assembly(writer, opset, dtype, shapes).model(outputs)
 
 
@@ -121,7 +121,7 @@ class _InstanceWriter:
 
     def _parameter(self, var: Var, name: str = "") -> Any:
         if var.is_any:
-            raise CannotInstantiate("what may be anything cannot be made up", is_final=True)
+            raise CannotInstantiate("a wildcard has no values to generate", is_final=True)
         if var.name in self.variant.absent:
             return None
         if var.kind in ("scalar", "list"):
@@ -257,7 +257,7 @@ class _Assembly:
                 try:
                     made.attribute.append(attribute_proto(name, value, spec.type if spec else None))
                 except (TypeError, ValueError) as error:
-                    raise CannotInstantiate(f"{value!r} is no value for attribute {name} of {node.op}") from error
+                    raise CannotInstantiate(f"attribute {name} of {node.op} cannot be {value!r}") from error
         return made
 
 
@@ -290,7 +290,7 @@ def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def with_read_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a consumer behind every numeric output, whose result becomes the output.
+    """The model with a consumer of every numeric output, whose result becomes the output.
 
     For rules that forward an input: a graph output has to keep its name.
     """

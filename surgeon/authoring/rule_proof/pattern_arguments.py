@@ -270,7 +270,7 @@ def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Solved
 
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
-    """The usual shape of a tensor for its first consumer, beside a first tensor of shape `full`."""
+    """The usual shape of a tensor for its first consumer, next to a first tensor of shape `full`."""
     found = operations_of(subject.pattern, subject.variant)
     for operation in found:
         for place, value in enumerate(operation.inputs):
@@ -284,7 +284,7 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
 
 
 def _beside(op: OpTraits, place: int, full: Shape) -> Shape | None:
-    """The usual shape of an operand beside a first tensor of shape `full`; None if it is unknown."""
+    """The usual shape of an operand next to a first tensor of shape `full`; None if it is unknown."""
     usual = (
         (op.operands.scalars, ()),
         (op.operands.channel_vectors, full[1:2]),
@@ -300,7 +300,7 @@ def _convolves(operation: NodePattern) -> bool:
 
 
 def _palette(full: Shape) -> Iterator[Shape]:
-    """Candidate shapes beside a full one: the same, broadcasting shapes, vectors and matrices."""
+    """Candidate shapes next to a full one: the same, broadcasting shapes, vectors and matrices."""
     yield full
     if full:
         yield full[-1:]

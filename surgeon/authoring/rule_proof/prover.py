@@ -61,14 +61,14 @@ def compare_zero_size(
     try:
         feeds = generate_inputs(model, seed=0, dims={})
     except InputsUnknown as unknown:
-        return InstanceResult(InstanceOutcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
+        return InstanceResult(InstanceOutcome.UNPROVED, f"no inputs were found: {unknown.reason}", is_instance=False)
     inputs = [(USUAL, feeds)]
     found = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack)
     if found.outcome is InstanceOutcome.FAILED and found.error is None:  # it does not run
         defined = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack, by_definition=True)
         if defined.outcome is InstanceOutcome.PROVED:
-            return replace(defined, reason=f"by what the ops are defined to do; but {found.reason}")
-    return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found
+            return replace(defined, reason=f"equal by the definitions of the ops, but {found.reason}")
+    return replace(found, reason=f"for an input without elements: {found.reason}") if found.reason else found
 
 
 class InstanceJudge:
@@ -79,7 +79,7 @@ class InstanceJudge:
         self._findings: dict[tuple[ModelFingerprint, ModelFingerprint, str], InstanceResult] = {}
 
     def found(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
-        """The result for an instance; if the rule refuses a graph output, the result with a consumer behind it."""
+        """The result for an instance; if the rule refuses a graph output, the result with a consumer of it."""
         found = self._found(case, model)
         return self._found(case, with_read_outputs(model)) if found.reason.endswith(KEPT) else found
 
@@ -137,9 +137,9 @@ def _unfired(trial: InstanceRewrite, compiled: CompiledPattern) -> InstanceResul
     index = trial.run.index
     if next(find(index, compiled, index.scopes[0]), None) is not None:
         refusals = trial.mismatches
-        return InstanceResult(InstanceOutcome.DECLINED, refusals[0].reason if refusals else "the rule refuses it")
+        return InstanceResult(InstanceOutcome.DECLINED, refusals[0].reason if refusals else "the rule rejects it")
     misses = sorted(misses_of_pattern(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
-    reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node is where the pattern could start"
+    reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node can be the root of the pattern"
     return InstanceResult(InstanceOutcome.NOT_MATCHED, reason)
 
 
@@ -156,13 +156,13 @@ def prove_rule(
 
     For each target (None: all targets of the rule) and each pattern for it, the instances cover: every form of the
     pattern; every opset at which its ops or the forms of the rule change; float32, float16, float64, bfloat16 and int64
-    where the ops accept them; ranks 0 to 4; broadcasting shapes; dims of size 1 and 0; and unknown shapes.  Each
+    if the ops accept them; ranks 0 to 4; broadcasting shapes; dims of size 1 and 0; and unknown shapes.  Each
     instance goes through `rewrite` and its check.
 
-    quick: only the newest opset of each form, fewer ranks and shapes, two dtypes for all but the first shapes of a
-    rank, and one set of shapes for all but the first form of a pattern; further ranks only if all instances are
-    declined; and one target's proof of a pattern and a form counts for another.  custom_ops: libraries and Python files
-    that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.
+    quick: only the newest opset of each form and fewer ranks and shapes.  All but the first shapes of a rank have two
+    dtypes, and all but the first form of a pattern one set of shapes.  Further ranks are tried only if all instances
+    are declined, and one target's proof of a pattern and a form counts for another.  custom_ops: libraries and Python
+    files that implement ops, as for `rewrite`.  progress: called with the rule's name and the number of entries so far.
     cache: remember proofs from run to run.  Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
@@ -227,15 +227,15 @@ class _RuleProver:
         name = self.rule.name if is_installed else f"FILE.py:{self.rule.name}"
         elsewhere = f"prove it in a model that has a site: {command('rewrite', 'IN', 'OUT', '--rules', name)}"
         if not self.rule.patterns:
-            return f"it finds its sites by a search, from which no instance can be made up; {elsewhere}"
+            return f"it finds its sites by a search, so no instance can be generated; {elsewhere}"
         plans = [self.rule.plan(target, self.newest) for target in self.targets]
         if plans and all(isinstance(plan, Unavailable) for plan in plans):
             return "; ".join(plan.reason for plan in plans if isinstance(plan, Unavailable))
         unmade = self.proof.not_instantiated.items()
         why = [f"{name}{f' ({variant})' if variant else ''}: {reason}" for (name, variant), reason in unmade]
         return (
-            f"no instance can be made up from its patterns ({join_first(why, 3)}), as where an op of one's own takes "
-            f"few of the values that a pattern captures; write such a value into the pattern, or {elsewhere}"
+            f"no instance can be generated from its patterns ({join_first(why, 3)}), for example because a custom op "
+            f"accepts few values of an attribute; write such a value into the pattern, or {elsewhere}"
         )
 
     def _key(self, at: _TargetPlan, compiled: CompiledPattern) -> Any:
@@ -376,7 +376,7 @@ class _RuleProver:
         if found.outcome is InstanceOutcome.NOT_MATCHED and case.dtype == TensorProto.INT64:
             floats = self._float(case)
             if floats is not None and self.judging.found(case, floats).outcome is not InstanceOutcome.NOT_MATCHED:
-                return InstanceResult(InstanceOutcome.DECLINED, f"the pattern leaves integers: {found.reason}")
+                return InstanceResult(InstanceOutcome.DECLINED, f"the pattern does not match integers: {found.reason}")
         return found
 
     def _without_shapes(self, case: InstanceSpec) -> Iterator[InstanceProof]:

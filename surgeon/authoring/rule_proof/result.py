@@ -97,7 +97,7 @@ class RuleProof(ResultBase):
     not_instantiated: dict[tuple[str, str], str] = field(default_factory=dict)
     """The reason for each (pattern, variant) without a valid instance."""
     why_empty: str = ""
-    """Why `entries` is empty, and what to do."""
+    """Why `entries` is empty, and the remedy."""
 
     @property
     def counts(self) -> dict[str, int]:

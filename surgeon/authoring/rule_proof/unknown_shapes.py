@@ -34,17 +34,17 @@ def prove_without_shapes(
         if not blind.has_fired or _body(blind.rewritten) == _body(InstanceRewrite(model, rule, target).rewritten):
             return None
     except SurgeonError as error:
-        return InstanceResult(InstanceOutcome.FAILED, f"where no shapes are stated, {error}")
+        return InstanceResult(InstanceOutcome.FAILED, f"without declared shapes: {error}")
     try:
         inputs = [(fill, feeds) for fill, feeds in _inputs(model) if {*rule.differs}.isdisjoint(fill.kinds)]
     except InputsUnknown as unknown:
         return InstanceResult(
-            InstanceOutcome.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}"
+            InstanceOutcome.UNPROVED, f"without declared shapes, no inputs can be generated: {unknown.reason}"
         )
     found = compare_outputs(
         model, with_shapes(blind.rewritten, model), inputs, custom_ops=custom_ops, slack=rule.approximate
     )
-    return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
+    return replace(found, reason=f"without declared shapes: {found.reason}") if found.reason else found
 
 
 def _inputs(model: onnx.ModelProto) -> Iterator[tuple[Fill, Feeds]]:

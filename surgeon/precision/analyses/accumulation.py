@@ -28,7 +28,7 @@ class Accumulation:
     def __init__(self, dtype_graph: DtypeGraph, dims: Collection[str]) -> None:
         self._graph, self._dims = dtype_graph, frozenset(dims)
         self._most = 2 ** (ml_dtypes.finfo(dtype_of(dtype_graph.change.new)).nmant + 1)  # equal terms
-        self._ends = f"and {dtype_graph.change.names[1]} adds up {self._most:,} at most"
+        self._ends = f"{dtype_graph.change.names[1]} can add at most {self._most:,} equal terms"
         self.found: dict[Node, str] = {}
         if dtype_graph.change.new not in HALVES:
             return
@@ -45,10 +45,10 @@ class Accumulation:
         axis = self._graph.index.constants.scalar(node.scope, node.inputs[axes.slot])
         many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
         if many:
-            self.found[node] = f"a running sum over {many}, {self._ends}"
+            self.found[node] = f"a running sum over {many}; {self._ends}"
 
     def _many(self, scope: Scope, name: str, axis: int | None) -> str:
-        """The number of elements along an axis, as text, where it may be too large; empty where it is small."""
+        """The number of elements along an axis, as text; empty if it is small."""
         shape = None if scope.function is not None else self._graph.draft.shapes.shape(scope, name)
         if shape is None or axis is None or not -len(shape) <= axis < len(shape):
             return "any number"
@@ -60,11 +60,11 @@ class Accumulation:
     # States of loops
 
     def _states(self, body: Scope, owner: Node) -> None:
-        """Keep the nodes that add to states of a body, where the number of turns is not bounded."""
+        """Keep the nodes that add to states of a body, if its number of iterations is not bounded."""
         again = states(body)
         if traits_of(owner.op).control.trip_counts:
             is_fixed = self._graph.index.constants.is_constant(owner.scope, owner.inputs[0])
-            many = "" if is_fixed else "any number of turns"
+            many = "" if is_fixed else "any number of iterations"
         elif again:
             axes = owner.attribute("scan_input_axes")
             many = self._many(owner.scope, owner.inputs[len(again)], axes.ints[0] if axes is not None else 0)
@@ -74,7 +74,7 @@ class Accumulation:
                 continue
             added = list(self._added(body, end, state))
             for node in (*added, *([owner] if added else [])):
-                self.found.setdefault(node, f"{state!r} adds up over {many}, {self._ends}")
+                self.found.setdefault(node, f"{state!r} accumulates over {many}; {self._ends}")
 
     def _added(self, body: Scope, end: str, state: str) -> Iterator[Node]:
         """The nodes that compute the next state from the state, with a sum among them."""

@@ -121,7 +121,7 @@ class Norms:
         return array is not None and bool((array >= 0).all())
 
     def _source(self, scope: Scope, name: str) -> str:
-        """The tensor behind changes of shape and sign, and constant factors."""
+        """The tensor before changes of shape and sign, and constant factors."""
         node = scope.producers.get(name)
         while node is not None and not traits_of(node.op).numerics.reduces:
             facts = traits_of(node.op)

@@ -26,6 +26,7 @@ KnownDtypes = dict[tuple[Address, str], int | None]
 """Dtypes of the source's tensors, which are the same in each copy."""
 STORED = -1
 """In place of a producing item: the tensor is stored, and can have either dtype."""
+CAST_TO_FLOAT32 = "a Cast of the model already computes it in float32"
 _MOVES = 8  # nodes between a stored tensor and a Cast of a part of it
 
 
@@ -37,7 +38,7 @@ class TensorUse(NamedTuple):
     scope: Scope
     """The scope of the reader."""
     node: Node | None
-    """The node that reads it; None where it is an output of `scope`."""
+    """The node that reads it; None if it is an output of `scope`."""
     place: int
     """Index among the inputs of the node, or among the outputs of the scope."""
 
@@ -115,13 +116,13 @@ class DtypeGraph:
         return self._dtypes[key]
 
     def _dtype_by_producer(self, maker: Node, name: str) -> int | None:
-        """The dtype of a tensor by its producer: an operator of a target, or a node behind one."""
+        """The dtype of a tensor by its producer: an operator of a target, or a node after one."""
         known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
         infer_output_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
         return known.get(name)
 
     def wire(self, scope: Scope, name: str) -> TypedTensor | None:
-        """The tensor of a name in a scope, None where it has another dtype."""
+        """The tensor of a name in a scope, None if it has another dtype."""
         home = scope.defining_scope(name) if name else None
         return None if home is None else self.tensors.get((home, name))
 
@@ -174,7 +175,7 @@ class DtypeGraph:
         shared = self._items_of_functions.get(called) if called is not None else None
         item = self.dtype_groups[node] = self._item() if shared is None else shared
         if called is not None and shared is None:
-            self.keep_reasons[item] = "nothing tells what the function that it calls is given"
+            self.keep_reasons[item] = "the dtypes that it passes to its function are unknown"
         elif ports.keep_reason:
             self.keep_reasons[item] = ports.keep_reason
         elif ports.benefits:
@@ -263,7 +264,7 @@ class DtypeGraph:
             is_half = (home for home in homes if node.op == CAST and self.dtype(*home) in HALVES)
             is_up = not all(self._is_stored(*home) for home in is_half)
             if (is_up or any(home in lifted for home in homes)) and (ports.following_outputs or ports.following_inputs):
-                self.keep_reasons.setdefault(self.dtype_groups[node], "a Cast of the model's own has it in float32")
+                self.keep_reasons.setdefault(self.dtype_groups[node], CAST_TO_FLOAT32)
                 lifted.update(
                     (scope, node.outputs[place]) for place in (*ports.following_outputs, *ports.fixed_outputs)
                 )

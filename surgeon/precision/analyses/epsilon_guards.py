@@ -1,6 +1,6 @@
-"""Small numbers that keep a divisor or a logarithm from zero, and are zero in half precision.
+"""Small numbers that keep a divisor or a logarithm away from zero, but become zero in half precision.
 
-A norm that is at least 1e-12 turns a row of zeros into zeros.  The bound itself keeps the old dtype, but where a later
+A norm that is at least 1e-12 turns a row of zeros into zeros.  The bound itself keeps the old dtype, but if a later
 division reads it in float16, it is zero, and the row becomes NaN.  No generated input has such a row.
 """
 
@@ -27,8 +27,8 @@ class EpsilonGuards:
         self._graph = dtype_graph
         self.found: dict[Node, str] = {}
         for (scope, name), least in small.items():
-            what = f"{name!r} of {least:.3g} keeps a divisor or a logarithm from zero"
-            reason = f"{what}, and {dtype_graph.change.names[1]} cannot hold that"
+            what = f"{name!r} ({least:.3g}) keeps a divisor or a logarithm away from zero"
+            reason = f"{what}, but {dtype_graph.change.names[1]} cannot represent it"
             for use in dtype_graph.tensors[scope, name].uses:
                 if use.node is not None and self._guards(use.node, use.place):
                     for node in self._guarded(use.node, least):
@@ -63,7 +63,7 @@ class EpsilonGuards:
                         waiting.append(([first, *behind], least))
 
     def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
-        """Whether a node gives NaN or infinity where the number is lost: zero as a divisor, or zeros times infinity."""
+        """Whether a node gives NaN or infinity if the number is lost: zero as a divisor, or zeros times infinity."""
         facts = traits_of(node.op)
         is_scaled = facts.algebra.family == "product" and least > 1
         return is_scaled or node.op in LOGARITHMS or any(place in facts.algebra.divisors for place in places)
@@ -73,7 +73,7 @@ class EpsilonGuards:
         return made == 0 or not np.isfinite(made)
 
     def _raised(self, node: Node, places: Collection[int], least: float) -> float | None:
-        """The output of a power, or of a quotient with a constant dividend, for the least input; else None."""
+        """The output for the least input of a power, or of a quotient with a constant dividend; else None."""
         constants, power = self._graph.index.constants, POWERS.get(node.op)
         if node.op in POWERS and 0 in places:
             exponent = constants.scalar(node.scope, node.inputs[1]) if power is None else None
@@ -86,6 +86,6 @@ class EpsilonGuards:
 
 
 def raised(number: float, power: float) -> float:
-    """A number to a power; infinite where that overflows."""
+    """A number to a power; infinite if that overflows."""
     with np.errstate(over="ignore", under="ignore"):
         return float(np.float64(number) ** power)

@@ -24,7 +24,7 @@ _SMALL = frozenset((BOOL, *(number for number in INTEGERS_AND_BOOL if dtype_of(n
 
 
 class CountKind(IntEnum):
-    """What a tensor of floats holds: data, bits or bytes, counted integers, or results of arithmetic on these."""
+    """The content of a tensor of floats: data, bits or bytes, counted integers, or results of arithmetic on these."""
 
     DATA = 0
     BITS = 1
@@ -120,7 +120,7 @@ class ExactIntegers(Dataflow[CountKind]):
         return CountKind.WHOLE
 
     def _goes_on(self, node: Node, read: Sequence[tuple[int, Tensor]], known: Mapping[Tensor, CountKind]) -> CountKind:
-        """The kind of a node's output where all inputs are counts and constants: elementwise, moved, or summed."""
+        """The kind of a node's output if all inputs are counts and constants: elementwise, moved, or summed."""
         facts = traits_of(node.op)
         data = [
             tensor
@@ -182,5 +182,5 @@ class ExactIntegers(Dataflow[CountKind]):
     def reasons(self, named: str) -> Iterator[tuple[Node, str]]:
         """The nodes to keep, with the reason.  named: the new dtype."""
         for node, end in self.found.items():
-            what = "decides by a count" if node is end else f"counts what {end.op} {end.label} decides by"
-            yield node, f"it {what}, and {named} holds all whole numbers up to {self.most:,} alone"
+            what = "it depends on a count" if node is end else f"it computes a count for {end.op} {end.label}"
+            yield node, f"{what}; {named} represents integers only up to {self.most:,}"

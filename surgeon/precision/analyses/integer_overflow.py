@@ -45,9 +45,9 @@ class IntegerOverflow(IntegerRanges):
         for name in (*names, *(node.outputs[place] for place in ports.following_outputs)):
             bound = self[self.edges.tensor(node.scope, name)].magnitude
             if bound > most and not self.index.constants.is_constant(node.scope, name):
-                what = f"{name!r} is bound by nothing" if bound >= _END else f"{name!r} may reach {bound:,.3g}"
+                what = f"{name!r} has no known bound" if bound >= _END else f"{name!r} may reach {bound:,.3g}"
                 named = self._graph.change.names[1]
-                self.found[node_address(node)] = "range", f"{what}, and {named} ends at {most:,.0f}"
+                self.found[node_address(node)] = "range", f"{what}; the largest {named} is {most:,.0f}"
                 return
 
     def of_input(self, name: str) -> NumberRange:

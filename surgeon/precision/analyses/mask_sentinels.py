@@ -30,20 +30,20 @@ class StoredMisfit(NamedTuple):
     reason: str
     """Why it keeps the old dtype."""
     clamped: str
-    """What happens to its values if it is converted nevertheless."""
+    """The effect on its values if it is converted anyway."""
 
 
 def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:
-    """Why a large stored tensor does not fit the new dtype; None where it does."""
+    """Why a large stored tensor does not fit the new dtype; None if it does."""
     (low, high), named = finite_limits(new), dtype_name(new)
     most = f"{seen.largest:,.6g}"
     if seen.most > high or seen.least < low:
-        clamped = f"{name!r} saturates at {high:,.6g}, from {most}"
-        return StoredMisfit(f"{name!r} reaches {most}, and {named} ends at {high:,.6g}", clamped)
+        clamped = f"{name!r} saturates at {high:,.6g} (from {most})"
+        return StoredMisfit(f"{name!r} reaches {most}; the largest {named} is {high:,.6g}", clamped)
     tiny = smallest(new)
     if 0 < seen.largest < tiny:
-        reason = f"{name!r} reaches {seen.largest:.3g}, and {named} has all digits from {tiny:.3g} on"
-        return StoredMisfit(reason, f"{reason}: it is rounded")
+        reason = f"{name!r} reaches only {seen.largest:.3g}; {named} loses digits below {tiny:.3g}"
+        return StoredMisfit(reason, f"{reason}, so it is rounded")
     return None
 
 
@@ -115,8 +115,8 @@ class MaskSentinels:
             ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # these mean "to the end"
             others = [number for number in finite if number not in ends and not self._low <= number <= self._high]
             if others:
-                held_here = f"{wire.name!r} holds {others[0]:,.0f}"
-                self._note_misfit(key, f"{held_here}, and {self._named} ends at {self._high:,}", "saturates")
+                held_here = f"{wire.name!r} contains {others[0]:,.0f}"
+                self._note_misfit(key, f"{held_here}; the largest {self._named} is {self._high:,}", "saturates")
             return
         if finite.min() < self._low or finite.max() > self._high:
             if all(self._bounds(use) for use in wire.uses):
@@ -125,13 +125,13 @@ class MaskSentinels:
                 self.found[key] = self._low / 2, self._high
             else:
                 most = float(np.abs(finite).max())
-                held_here = f"{wire.name!r} holds {most:.3g}"
-                self._note_misfit(key, f"{held_here}, and {self._named} ends at {self._high:,.6g}", "saturates")
+                held_here = f"{wire.name!r} contains {most:.3g}"
+                self._note_misfit(key, f"{held_here}; the largest {self._named} is {self._high:,.6g}", "saturates")
             return
         self._lose(key, wire, finite)
 
     def _look_at_computed(self, key: TensorKey, wire: TypedTensor) -> None:
-        """Check a tensor that is computed only from stored values, as the square of an epsilon."""
+        """Check a tensor that is computed only from stored values, such as the square of an epsilon."""
         constants = self._graph.index.constants
         found = constants.get(*key) if constants.is_constant(*key) else None
         try:
@@ -148,14 +148,14 @@ class MaskSentinels:
         error = np.linalg.norm(finite - cast_array(finite, self._graph.change.new).astype(np.float64))
         if error > _LOST * np.linalg.norm(finite):
             least = float(np.abs(finite[finite != 0]).min())
-            held_here = f"{wire.name!r} holds {least:.3g}"
-            self._note_misfit(key, f"{held_here}, of which {self._named} keeps too little", "is rounded")
+            held_here = f"{wire.name!r} contains {least:.3g}"
+            self._note_misfit(key, f"{held_here}, for which {self._named} has too few digits", "is rounded")
             if key in self.misfits:
                 self.small[key] = least
 
     def _note_misfit(self, key: TensorKey, reason: str, clamped: str) -> None:
         if self._saturate:
-            self.clamped[key] = f"{reason}: it {clamped}"
+            self.clamped[key] = f"{reason}, so it {clamped}"
         else:
             self.misfits[key] = reason
 

@@ -28,7 +28,7 @@ def lies_in_file(tensor: TensorProto) -> bool:
 
 
 def held(wire: TypedTensor) -> TensorProto | None:
-    """The stored tensor or fill value behind a tensor; None for any other."""
+    """The stored tensor or fill value of a tensor; None for any other."""
     tensor = wire.home.initializers.get(wire.name)
     if tensor is not None or wire.node is None:
         return tensor
@@ -49,7 +49,7 @@ def as_tensor(node: NodeProto) -> TensorProto:
             item.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
             tensor = item.t
             return tensor
-    raise ValueError(f"{node.op_type} states no number")
+    raise ValueError(f"{node.op_type} has no numeric value")
 
 
 def zero(node: NodeProto, key: str) -> TensorProto:

@@ -44,7 +44,7 @@ def crashing_fused_matmuls(dtype_graph: DtypeGraph) -> dict[NodeAddress, str]:
         return {}
     following = (node for node in dtype_graph.nodes() if dtype_graph.ports[node].following_inputs)
     merged = filter(_is_behind_batch_transpose, following)
-    why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
+    why = "in float16, ONNX Runtime merges it with the preceding Transpose and crashes"
     return {node_address(node): why for node in merged}
 
 

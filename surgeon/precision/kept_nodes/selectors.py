@@ -31,11 +31,11 @@ def select_nodes(keep: Sequence[str], dtype_graph: DtypeGraph, source: OutputMod
             continue
         kind, sign, pattern = text.partition(":")
         if not sign or kind not in _KINDS or not pattern:
-            raise UsageError(f"{text!r} keeps nothing; write op:NAME, name:PATTERN, rule:NAME, or auto.")
+            raise UsageError(f"Invalid selection of nodes {text!r}. Write op:NAME, name:PATTERN, rule:NAME or auto.")
         named = list(_named(kind, pattern, dtype_graph, source))
         if not named:
-            raise UsageError(f"{text!r} names no node of the model; {_near(kind, pattern, dtype_graph)}")
-        found.update((place, f"asked for by {text}") for place in named if place not in found)
+            raise UsageError(f"No node of the model matches {text!r}; {_near(kind, pattern, dtype_graph)}")
+        found.update((place, f"requested by {text}") for place in named if place not in found)
     return found
 
 
@@ -53,7 +53,7 @@ def _named(kind: str, pattern: str, dtype_graph: DtypeGraph, source: OutputModel
 
 def _near(kind: str, pattern: str, dtype_graph: DtypeGraph) -> str:
     if kind == "rule":
-        return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
+        return f"to see why the rule does not match: {command('explain', 'IN', '--rules', pattern)}"
     known = {node.op if kind == "op" else node.label for node in dtype_graph.nodes()}
     return did_you_mean(pattern, sorted(known))
 

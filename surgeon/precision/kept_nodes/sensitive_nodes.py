@@ -31,7 +31,7 @@ MANY_ROWS = 4096
 """Terms assumed for a sum over a dynamic axis, however few the runs have."""
 _WIDE = 1e30  # a dtype with a larger range holds all squares
 _MAX_NODES = 16  # nodes between a position and its angle
-_UNSEEN = "no run that was made enters this body, so that nothing is known of its numbers"
+_UNSEEN = "no run enters this body, so its values are unknown"
 _ANGLE = 16.0  # an angle from which its rounding is a hundredth of a turn
 
 
@@ -80,8 +80,8 @@ class SensitiveNodes:
 
     def _why_norm(self) -> str:
         if self._high > _WIDE:
-            return f"a root of a mean of squares by hand, of whose sums {self._named} keeps too few digits"
-        return f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
+            return f"part of a written-out norm, whose sum needs more digits than {self._named} has"
+        return f"part of a written-out norm, whose squares can overflow and underflow in {self._named}"
 
     def _unseen(self) -> Iterator[Scope]:
         """Bodies that no run entered."""
@@ -113,7 +113,7 @@ class SensitiveNodes:
         most = noted.max_abs_unmasked if self._sentinels.only_masks(wire) else noted.max_abs
         if wire.maker == STORED or most * HEADROOM <= self._high:
             return
-        reason = f"{wire.name!r} reaches {most:,.6g}, and {self._named} ends at {self._high:,.6g}"
+        reason = f"{wire.name!r} reaches {most:,.6g}; the largest {self._named} is {self._high:,.6g}"
         self._keep(wire.node, "range", reason)
         for use in wire.uses:
             self._keep(use.node, "range", reason)
@@ -130,21 +130,21 @@ class SensitiveNodes:
             axis = node.attribute("axis")
             length = noted.shape[axis.i if axis is not None else -1] if len(noted.shape) else 0
             if length > LONG_SOFTMAX:
-                reason = f"a softmax over {length:,}, and {self._named} adds up {LONG_SOFTMAX:,} at most"
+                reason = f"a softmax over {length:,}; {self._named} can add at most {LONG_SOFTMAX:,} equal terms"
                 self._keep(node, "sum", reason)
         if node.op in PERIODIC and noted is not None and noted.max_abs > _ANGLE:
-            reason = f"an angle of {noted.max_abs:,.4g}, of which {self._named} keeps too little"
+            reason = f"the angle reaches {noted.max_abs:,.4g}, where {self._named} is too coarse"
             for one in (node, *self._makers(scope, node.inputs[0])):
                 self._keep(one, "range", reason)
         if node.op in PERIODIC and (counted := self._counted(scope, node.inputs[0])):
-            reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
+            reason = f"the angle depends on positions; for large ones, {self._named} is too coarse"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
         if facts.indexing.reads_coordinates and not facts.products.slides_window:
             self._samples(node)
 
     def _samples(self, node: Node) -> None:
-        """Keep a picture that is read at coordinates, and the coordinates, where it may be larger than in the runs."""
+        """Keep an image that is read at coordinates, and the coordinates, if it may be larger than in the runs."""
         scope, places = node.scope, node.inputs[1]
         shape = None if scope.function is not None else self._graph.draft.shapes.shape(scope, node.inputs[0])
         sizes = [size for size in shape[2:] if not isinstance(size, int)] if shape is not None else []
@@ -152,7 +152,7 @@ class SensitiveNodes:
         if shape is not None and not free:
             return
         size = " by ".join(map(str, free)) or "any size"
-        reason = f"it reads a picture of {size} at coordinates, of which {self._named} keeps too little in a large one"
+        reason = f"it reads an image of {size} at coordinates; in a large image, {self._named} is too coarse"
         for one in (node, *self._makers(scope, places), *self._counted(scope, places)):
             self._keep(one, "range", reason)
 
@@ -166,12 +166,12 @@ class SensitiveNodes:
             return
         if node.op in STEEP_NEAR_ZERO and not self._divides(node):
             return
-        reason = f"{name!r} comes down to {noted.min_abs:.3g}, and {self._named} has all digits from {tiny:.3g} on"
+        reason = f"{name!r} goes down to {noted.min_abs:.3g}; {self._named} loses digits below {tiny:.3g}"
         for one in (node, *self._makers(node.scope, name)):
             self._keep(one, "range", reason)
 
     def _divides(self, node: Node) -> bool:
-        """Whether a node's output is a divisor, directly or behind a bound or another root."""
+        """Whether a node's output is a divisor, directly or through a bound or another root."""
         for name in node.outputs:
             for reader in node.scope.readers(name):
                 facts = traits_of(reader.op)
@@ -187,8 +187,8 @@ class SensitiveNodes:
         if node.op in UNBOUNDED_SUMS and self._formulas.dynamic_sizes(node):
             count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
-            total = f"it adds up {count:,.0f} numbers to {count * mean:,.4g}"
-            self._keep(node, "sum", f"{total}, and {self._named} ends at {self._high:,.6g}")
+            total = f"it adds {count:,.0f} numbers, in total {count * mean:,.4g}"
+            self._keep(node, "sum", f"{total}; the largest {self._named} is {self._high:,.6g}")
 
     def _makers(self, scope: Scope, name: str) -> Iterator[Node]:
         """The producers of a tensor, back to nodes that round."""
@@ -206,7 +206,7 @@ class SensitiveNodes:
                 waiting += [(node.scope, node.inputs[place]) for place in ports.following_inputs]
 
     def _counted(self, scope: Scope, name: str) -> list[Node]:
-        """The producers of a tensor that holds positions or times; empty where it holds neither.
+        """The producers of a tensor that holds positions or times; empty if it holds neither.
 
         These are integers, float inputs of the model, ranges or running sums.  However small they were in the runs,
         they grow with the length of the input.

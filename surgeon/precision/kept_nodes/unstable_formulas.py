@@ -78,10 +78,10 @@ class UnstableFormulas:
 
     def _reason(self, first: Node) -> str:
         if first.op in EXPONENTIALS:
-            return f"a logarithm behind {first.op} by hand, and {self._named} ends at {self._high:,.6g}"
+            return f"a logarithm follows {first.op}, which overflows above {self._high:,.6g} in {self._named}"
         what = "1 - p" if self._is_complement(first) else first.op
         tiny = smallest(self._graph.change.new)
-        return f"a logarithm behind {what}, and {self._named} has all digits from {tiny:.3g} on"
+        return f"a logarithm follows {what}; {self._named} loses digits below {tiny:.3g}"
 
     def _is_bounded(self, scope: Scope, name: str) -> bool:
         """Whether the input of an Exp is at most 0: a difference from the maximum, or a negated magnitude."""
@@ -143,10 +143,10 @@ class UnstableFormulas:
         for path in self._onwards(node):
             last = path[-1]
             if self._is_complement(last):
-                self._keep(path, f"a number just below 1 that 1 - p follows, and {self._named} takes it for 1")
+                self._keep(path, f"1 - p follows a number just below 1, which {self._named} rounds to 1")
 
     def _onwards(self, node: Node) -> Iterator[list[Node]]:
-        """The consumers of a node's output, also behind nodes that move or bound it, each with the path to it."""
+        """The consumers of a node's output, also after nodes that move or bound it, each with the path to it."""
         waiting, seen = [[node]], {node}
         while waiting:
             path = waiting.pop()
@@ -167,8 +167,8 @@ class UnstableFormulas:
         for path in self._onwards(node) if free else ():
             last, before = path[-1], path[-2]
             if 1 in traits_of(last.op).algebra.divisors and last.inputs[0] in before.outputs:
-                reason = f"a mean by hand over {', '.join(free)}, whose sum grows with that"
-                self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
+                reason = f"part of a written-out mean over {', '.join(free)}, whose sum grows with it"
+                self._keep(path, f"{reason}; the largest {self._named} is {self._high:,.6g}")
 
     def dynamic_sizes(self, node: Node) -> list[str]:
         """The dynamic sizes of the axes that a node reduces."""

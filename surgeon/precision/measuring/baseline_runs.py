@@ -50,9 +50,9 @@ class BaselineRuns:
     """The original, run once on each set of inputs.
 
     failure: one sentence on why nothing can run, else empty.  invalid: ONNX Runtime's message on an original that it
-    does not load although it has all kernels.  engine: what ran the last model.  mismatch_fractions: of outputs that
-    are not floats, the fraction of changed elements.  has_stale_value_info: whether stated shapes of inner tensors are
-    wrong.  shown: the masks that hide a first key; `inner_values` runs with that key shown.
+    does not load although it has all kernels.  engine: the runtime of the last model.  mismatch_fractions: of outputs
+    that are not floats, the fraction of changed elements.  has_stale_value_info: whether declared shapes of inner
+    tensors are wrong.  shown: the masks that hide a first key; `inner_values` runs with that key shown.
 
     Running and comparing share the inputs and their state, so it has more than twelve attributes.
     """
@@ -98,7 +98,7 @@ class BaselineRuns:
             if fetched and self.runs:
                 self._fetch(fetched, found)
         except InputsUnknown as unknown:
-            self.failure = f"Inputs cannot be made: {unknown.reason}."
+            self.failure = f"No inputs can be generated: {unknown.reason}."
         except (SessionError, GraphError, ModelFileError) as refused:
             if tensors:  # the model may run without probes
                 self.runs.clear()
@@ -110,7 +110,7 @@ class BaselineRuns:
         if self.runs:
             self.failure = ""
         elif not self.failure:
-            self.failure = "The original answers nothing that is a number on made-up inputs"
+            self.failure = "On generated inputs, the original returns no numbers"
         return found
 
     def _run_all(self, session: ModelSession, probed: ProbeOutputs, found: dict[Tensor, ObservedRange]) -> None:
@@ -120,7 +120,7 @@ class BaselineRuns:
             try:
                 answer = session.run(feeds)
             except SessionError as refused:
-                self.failure = self.failure or f"The original does not run on its inputs: {refused.message}"
+                self.failure = self.failure or f"The original rejects its inputs: {refused.message}"
                 continue
             outputs = {name: array for name, array in answer.items() if name not in more}
             if _is_nothing(outputs) and not self.options.inputs:
@@ -219,7 +219,7 @@ class BaselineRuns:
     def error(self, made: OutputModel, beside: OutputModel | None = None, *, is_new: bool = True) -> float:
         """The largest error of a model's outputs, relative to their scale.  Raises SessionError.
 
-        The error of an output that is not float is the fraction of changed elements; `INFINITY` where all are changed
+        The error of an output that is not float is the fraction of changed elements; `INFINITY` if all are changed
         in all runs.  beside: a model of the old dtype to compare with instead of the original.  is_new: whether the
         model's inputs have the new dtype; else they are as the original's.
         """
@@ -282,7 +282,7 @@ class BaselineRuns:
         return array
 
     def _note(self, found: dict[Tensor, ObservedRange], name: str, array: np.ndarray) -> None:
-        """Add a tensor of the main graph to the ranges, as its probe would: non-finite elements count as zero."""
+        """Add a tensor of the main graph to the ranges, like its probe: non-finite elements count as zero."""
         if array.dtype == dtype_of(self._change.old) and array.size:
             wide = np.asarray(array, np.float64)
             size = np.where(np.isfinite(wide), np.abs(wide), 0.0)

@@ -25,9 +25,9 @@ class OutputDeviation:
 
     A probability of 0.0005 belongs to an input of -7.6, whose rounding to float16 changes it by 0.2 %: relative to the
     largest probability of an image without objects, rounding errors seem large.  So outputs of a Sigmoid are compared
-    before the Sigmoid: by log(p / (1 - p)), within the range in which the new dtype separates p from 0 and 1.  Where an
-    output joins tensors of several kinds, as pixels and scores of a detector, a number is compared relative to its row
-    and its column, as comparisons of models do it.
+    before the Sigmoid: by log(p / (1 - p)), within the range in which the new dtype separates p from 0 and 1.  If an
+    output joins tensors of several kinds, such as pixels and scores of a detector, a number is compared relative to its
+    row and its column, as in comparisons of models.
     """
 
     def __init__(self, graph: GraphProto, change: DtypeChange) -> None:
@@ -58,7 +58,7 @@ class OutputDeviation:
         return float(gap.max(initial=0.0)) / scale
 
     def tolerance(self, name: str, array: np.ndarray, most: float) -> float:
-        """The absolute tolerance of an output, for a relative one of `most`; 0 where any difference counts."""
+        """The absolute tolerance of an output, for a relative one of `most`; 0 if any difference counts."""
         is_exact = array.dtype.name not in TOLERANCES or name in self._squashed  # a Sigmoid's input always varies
         return 0.0 if is_exact else most * max_magnitude(array)
 
@@ -85,7 +85,7 @@ def is_discrete(array: np.ndarray) -> bool:
 
 
 def _squashed(graph: GraphProto) -> frozenset[str]:
-    """The outputs of a Sigmoid, or of nodes behind it that do not round and have no other float input."""
+    """The outputs of a Sigmoid, or of nodes after it that do not round and have no other float input."""
     makers = {name: node for node in graph.node for name in node.output}
     found = set[str]()
     for value in graph.output:
@@ -102,7 +102,7 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
 
 
 def _joined(graph: GraphProto) -> Iterator[str]:
-    """The outputs that join several tensors, perhaps with moves or constant factors behind."""
+    """The outputs that join several tensors, perhaps followed by moves or constant factors."""
     makers = {name: node for node in graph.node for name in node.output}
     stored = {tensor.name for tensor in graph.initializer}
     stored.update(name for node in graph.node if not node.input for name in node.output)

@@ -122,7 +122,7 @@ def instrumented(
 ) -> Iterator[tuple[OutputModel, ProbeOutputs]]:
     """Give the model with probes at these floats.  low: the number below which an element is a mask's fill.
 
-    A model in a file is copied beside it until the end of the block.
+    A model in a file is copied to its folder until the end of the block.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)
@@ -236,7 +236,7 @@ class _ProbeWriter:
         return found
 
     def _widened(self, scope: Scope, probes: Sequence[RangeProbe]) -> list[RangeProbe]:
-        """The probes of a scope with shapes of one length, whose nodes come behind all others."""
+        """The probes of a scope with shapes of one length, whose nodes come after all others."""
         proto: Any = scope.proto
         found: list[RangeProbe] = []
         for probe in probes:
@@ -350,9 +350,9 @@ class _ProbeWriter:
 
 
 def _cut_of(shape: Sequence[object] | None) -> int:
-    """The number of leading axes before slices of at most `_AT_ONCE` elements; 0 where the tensor is not larger.
+    """The number of leading axes before slices of at most `_AT_ONCE` elements; 0 if the tensor is not larger.
 
-    Dynamic sizes are small where a model is tried.
+    Dynamic sizes are small in a trial.
     """
     sizes = [size for size in shape or () if isinstance(size, int)]
     if shape is None or len(sizes) < len(shape):

@@ -11,7 +11,7 @@ INFINITE_CAPACITY = 1 << 40
 
 
 class FlowNetwork:
-    """Items by number; 0 and 1 are the two sides.  An edge is cut where it leads from side 0 to side 1."""
+    """Items by number; 0 and 1 are the two sides.  An edge is cut if it leads from side 0 to side 1."""
 
     def __init__(self) -> None:
         self.edges: list[list[int]] = [[], []]  # indices of the edges of each item
@@ -36,7 +36,7 @@ class FlowNetwork:
         return {item for item, level in enumerate(self.levels()) if level < len(self.edges)}
 
     def levels(self) -> list[int]:
-        """The distance of each item from side 0; the number of items where it is unreachable."""
+        """The distance of each item from side 0; the number of items if it is unreachable."""
         most = len(self.edges)
         levels = [most] * most
         levels[SOURCE] = 0
@@ -54,7 +54,7 @@ class FlowNetwork:
 class _Flow:
     """The flow from side 1 back to side 0 against the edges; the most distant excess goes first.
 
-    Excess that cannot reach side 0 any more stays where it is: a minimum cut needs only the first of the two phases of
+    Excess that cannot reach side 0 any more stays in place: a minimum cut needs only the first of the two phases of
     the method.
     """
 

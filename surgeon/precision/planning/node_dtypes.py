@@ -26,7 +26,8 @@ from surgeon.ops.traversal import subgraphs
 from surgeon.printed_commands import upgrade_to
 from surgeon.shapes.tensor_types import HALVES
 
-_UNKNOWN = "the dtype of what it reads cannot be told"
+_UNKNOWN = "the dtype of an input is unknown"
+_SET_BY_CALL = "an attribute of the function call sets its dtype"
 Dtype = Callable[[str], int | None]
 
 
@@ -68,7 +69,7 @@ class NodeDtypes:
     fixed_outputs: tuple[int, ...] = ()
     """Indices of outputs that keep the old dtype."""
     keep_reason: str = ""
-    """Why the node keeps the old dtype; "" where it need not."""
+    """Why the node keeps the old dtype; "" if it need not."""
     benefits: bool = False
     """Whether the new dtype is worth a Cast; otherwise the node takes the dtype of its neighbours."""
 
@@ -88,7 +89,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     if node.op in SEQUENCE_LOOPS:
         return _fixed(own, made, f"{node.op} handles sequences, which keep their dtype")
     if node.op not in WITH_BODIES and any(subgraphs(node.proto)):
-        return _fixed(own, made, f"nothing tells what the bodies of {node.op} are given")
+        return _fixed(own, made, f"the inputs of the bodies of {node.op} are unknown")
     if not own and not made:
         return NodeDtypes()
     if node.op in WITH_BODIES or is_call:
@@ -99,7 +100,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
         return (
             NodeDtypes(following_outputs=tuple(made))
             if not _refers(node)
-            else NodeDtypes(fixed_outputs=tuple(made), keep_reason="its call says so")
+            else NodeDtypes(fixed_outputs=tuple(made), keep_reason=_SET_BY_CALL)
         )
     proto = node.proto
     if node.op == "Constant":
@@ -151,17 +152,17 @@ def _by_schema(
     if _handles_lists(node, version):
         return _kept(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
     if takes and change.new in UNSUPPORTED_BODY_DTYPES.get(node.op, ()):
-        return _kept(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
+        return _kept(ports, f"the function body of {version.name} in ONNX does not support {change.names[1]}")
     if change.old in _tensors_of(node):
-        return _kept(ports, f"attributes of {version.name} hold {change.names[0]}")
+        return _kept(ports, f"attributes of {version.name} contain {change.names[0]}")
     if not takes and not makes:
         could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
         why = _UNKNOWN if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
         return _kept(ports, why) if fixed or set(stays) - set(staying) else ports
     if any(_has_free_type(version, place, node, tied=tied, kind=text) for place in fixed if place not in fixed_places):
-        return _kept(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
+        return _kept(ports, f"the dtype of further outputs of {version.name} is unknown")
     if _refers(node):
-        return _kept(ports, "an attribute of the function's call says its dtype")
+        return _kept(ports, _SET_BY_CALL)
     if any(_is_unknown(name, formal, version, tied=tied, dtype=dtype) for name, formal in _formals(node, version)):
         return _kept(ports, _UNKNOWN)
     decides = facts.algebra.compares or facts.dtype.returns_bool or facts.dtype.returns_indices
@@ -227,10 +228,10 @@ def _untaken(version: Schema, change: DtypeChange) -> str:
     for later in history(version.domain, version.name):
         if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
             where = display_domain(version.domain)
-            since = f"from opset {later.since_version} of {where} on"
+            since = f"from opset {later.since_version} of {where}"
             how = "" if version.domain else f": {upgrade_to(later.since_version)}"
-            return f"{version.name} takes {new} {since}{how}"
-    return f"{version.name} takes no {new}"
+            return f"{version.name} supports {new} {since}{how}"
+    return f"{version.name} does not support {new}"
 
 
 def _without_schema(
@@ -238,7 +239,7 @@ def _without_schema(
 ) -> NodeDtypes:
     """A node of an unknown domain, or of a target's own, whose support the target knows."""
     proto, opset = node.proto, node.scope.versions.get(split_op(node.op)[0], 1)
-    kept = _fixed(own, made, f"nothing tells which dtypes {proto.op_type} takes")
+    kept = _fixed(own, made, f"the dtypes that {proto.op_type} supports are unknown")
     target = target_of_op(proto.domain, proto.op_type)
     if target is None or target.ops is None:
         return kept
@@ -248,7 +249,7 @@ def _without_schema(
     has_said = set(target.ops.check(proto, opset, before.get, False))
     says = set(target.ops.check(proto, opset, after.get, False)) - has_said
     if any(dtype(name) is None for name in node.outputs if name):
-        return _kept(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
+        return _kept(kept, f"the dtypes of the outputs of {proto.op_type} are unknown")
     if not target.ops.has(proto.domain, proto.op_type) or says:
-        return _kept(kept, f"{proto.op_type} is not known to take {change.names[1]}")
+        return _kept(kept, f"{proto.op_type} is not known to support {change.names[1]}")
     return NodeDtypes(tuple(own), tuple(made), benefits=True)

@@ -2,7 +2,7 @@
 
 A norm gives the same for activations of 300 and of 1e-4, and its squares leave float16 at both.  Generated inputs show
 neither.  A segment runs at these magnitudes if its outputs grow no faster than its inputs, at the observed magnitude
-and there, as those of a norm.  Where a product of two activations overflows, as scores of an attention, nothing is
+and there, as those of a norm.  If a product of two activations overflows, such as scores of an attention, nothing is
 decided, because the model may never have such activations.
 """
 
@@ -64,7 +64,7 @@ class ScaledActivations:
     def worst(self, ways: Sequence[Run], relative_error: Callable[..., float]) -> tuple[float, float, str] | None:
         """The first output with a gross error: the relative error, the magnitude of the activations, and its name.
 
-        ways: what runs the segment in the new dtype.  relative_error: the error of an array.
+        ways: the runs of the segment in the new dtype.  relative_error: the error of an array.
         """
         slow = set(self._slow(self._most)) if self._most else set()
         for size in SIZES if slow else ():
@@ -78,7 +78,7 @@ class ScaledActivations:
         return None
 
     def _slow(self, size: float) -> dict[str, np.ndarray]:
-        """Exact outputs for activations of a magnitude, where they grow slowly."""
+        """Exact outputs for activations of a magnitude, if they grow slowly."""
         large, small = (self._exact(self._scaled(part)) for part in (size, size / 2))
         return {name: array for name, array in large.items() if grows_slowly(array, small[name], self._new)}
 

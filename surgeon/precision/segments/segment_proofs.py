@@ -134,7 +134,7 @@ class Segments:
             makers.update((name, at) for name in node.output if name in self._half)
 
     def _cut(self, nodes: Sequence[tuple[NodeProto, NodeAddress]]) -> Iterator[Segment]:
-        """A group in pieces: cut behind nodes where the fewest tensors cross, and before weights are too large."""
+        """A group in pieces: cut after nodes at which the fewest tensors cross, and before weights are too large."""
         least = max(MIN_NODES, -(-len(nodes) // _PARTS))
         last = {name: at for at, (node, _) in enumerate(nodes) for name in names_read(node)}
         start = 0
@@ -197,7 +197,7 @@ class Segments:
         return list(dict.fromkeys(self._sources.get(name, name) for name in names))
 
     def _weight(self, name: str) -> TensorProto | None:
-        """The stored tensor behind a name, transposed or not."""
+        """The stored tensor of a name, transposed or not."""
         return self._stored.get(self._transposed.get(name, name))
 
     def proofs(
@@ -235,7 +235,7 @@ class Segments:
         size = sum(map(raw_size, stored.values())) + _inner_size([*part.nodes, *self._model.functions])
         free = [name for name in part.reads if name not in stored]
         if not all(self._sources.get(name, name) in values for name in free):
-            raise CannotRun("what it reads is too large to be held, or no tensor")
+            raise CannotRun("an input is too large to keep in memory, or is not a tensor")
         elif size <= MAX_BYTES:
             weights = {name: read.array(name) for name in stored}
             yield self._run(part, read, weights, fed=self._fed(free, values), options=options)
@@ -244,7 +244,7 @@ class Segments:
             for block in column_blocks(part.nodes[0], weights, BLOCK_BYTES):
                 yield self._run(part, read, block, fed=self._fed(free, values), options=options)
         else:
-            raise CannotRun(f"its weights take {size / 1e6:,.0f} MB, and {MAX_BYTES / 1e6:,.0f} is the most")
+            raise CannotRun(f"its weights take {size / 1e6:,.0f} MB; the limit is {MAX_BYTES / 1e6:,.0f} MB")
 
     def _run(
         self,
@@ -269,11 +269,11 @@ class Segments:
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(read.functions)
         if holds_any(model, local_only_ops(options.custom_ops)):
-            raise CannotRun("an operator in it is computed in this process alone")
+            raise CannotRun("one of its operators can run only in this process")
         try:
             newer = raised(model)
         except (GraphError, UsageError) as refused:
-            why = f"what roundings explain is told from opset {MIN_OPSET} on: {str(refused).rstrip('.')}"
+            why = f"the effect of rounding can be computed only from opset {MIN_OPSET}: {str(refused).rstrip('.')}"
             raise CannotRun(why) from refused
         return SegmentJob(
             model,
@@ -370,7 +370,7 @@ def _inner_size(messages: Iterable[NodeProto | FunctionProto]) -> int:
 def raised(model: ModelProto) -> ModelProto | None:
     """A model at an opset that supports rounding perturbation, for an older one; None for others.
 
-    Raises GraphError and UsageError where a node would have another meaning there.
+    Raises GraphError and UsageError if a node would have another meaning there.
     """
     if imports_of(model.opset_import).get("", 0) >= MIN_OPSET:
         return None

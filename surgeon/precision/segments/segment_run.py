@@ -51,7 +51,7 @@ class SegmentJob:
     upgraded_model: ModelProto | None = None
     """The model at an opset that supports rounding perturbation, where its own is older."""
     activations: Sequence[str] = ()
-    """Inputs that are also scaled; empty where the segment neither divides nor takes a root."""
+    """Inputs that are also scaled; empty if the segment neither divides nor takes a root."""
     inner: frozenset[str] = frozenset()
     """Inner tensors that are outputs only to compare them at scaled activations."""
 
@@ -79,7 +79,7 @@ def compare_with_float64(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str
         with ExitStack() as stack:
             ways = list(_ways(asked, stack))
             if not ways:
-                return {"why": "nothing here runs it"}, []
+                return {"why": "no runtime here runs it"}, []
             reference = stack.enter_context(asked.reference(perturb_rounding))
             return _worst_error(reference, ways, asked, unit), []
     except SessionError as refused:
@@ -87,7 +87,7 @@ def compare_with_float64(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str
 
 
 def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
-    """Runs of the segment in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
+    """Runs of the segment in the new dtype: ONNX Runtime if it has kernels, and float64 rounded at each node."""
     try:
         yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
     except SessionError as refused:
@@ -136,7 +136,7 @@ def _worst_error(
 def _worst_scaled(
     reference: Float64Reference, ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]], asked: SegmentJob
 ) -> dict[str, Any] | None:
-    """The output with a gross error at scaled activations; None where there is none, or nothing runs there."""
+    """The output with a gross error at scaled activations; None if there is none, or nothing runs there."""
 
     def exact(feeds: Arrays) -> Mapping[str, np.ndarray]:
         return reference.run({**feeds, AMPLITUDE_INPUT: np.array(0.0), SEED_INPUT: np.array(0)})

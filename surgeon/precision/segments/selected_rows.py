@@ -41,7 +41,7 @@ def choices(graph: GraphProto) -> dict[str, str]:
 
 
 def scores_of(places: str) -> str:
-    """The name of the scores of these indices, whatever their tensor is called in a model."""
+    """The name of the scores of these indices, for any name of their tensor."""
     return _SCORES.format(places)
 
 
@@ -54,7 +54,7 @@ def _places(node: NodeProto) -> str:
 
 
 def _picks(node: NodeProto) -> bool:
-    """Whether a choosing node also gives the values at the indices, as its first output."""
+    """Whether a choosing node also returns the values at the indices (its first output)."""
     return _facts(node).dtype.later_outputs_are_indices
 
 
@@ -66,7 +66,7 @@ def _facts(node: NodeProto) -> OpTraits:
 def choosing(model: OutputModel, chosen: Collection[str]) -> Iterator[OutputModel]:
     """Give a model with these indices as inputs, and their scores as further outputs, named by `scores_of`.
 
-    A model in a file is copied beside it until the end of the block.
+    A model in a file is copied to its folder until the end of the block.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)

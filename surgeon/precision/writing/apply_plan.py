@@ -165,7 +165,7 @@ class DtypeWriter:
         return self._fresh(f"{wire.name}_{dtype_name(self.new if new else self.old)}")
 
     def _pair(self, wire: TypedTensor, slot: int) -> str:
-        """Round a tensor behind its producer; the rounded one keeps the name, the other gets a new one."""
+        """Round a tensor after its producer; the rounded one keeps the name, the other gets a new one."""
         if wire.node is None:
             return self._rounded_late(wire)
         half = self._fresh(f"{wire.name}_rounded")
@@ -208,7 +208,7 @@ class DtypeWriter:
     # Stored values
 
     def _second(self, wire: TypedTensor) -> str:
-        """A stored tensor of the old dtype in the new one too: a copy, or a Cast where it is large."""
+        """A stored tensor of the old dtype in the new one too: a copy, or a Cast if it is large."""
         tensor = wire.home.initializers.get(wire.name)
         name = self._fresh(f"{wire.name}_{dtype_name(self.new)}")
         is_large = tensor is not None and (raw_size(tensor) > _TWICE or tensor.data_location == TensorProto.EXTERNAL)
@@ -281,7 +281,7 @@ class DtypeWriter:
                     proto.output[use.place].name = name
 
     def _retype_nodes(self) -> None:
-        """Update dtype attributes of nodes: the new dtype, or an explicit old one behind a new input."""
+        """Update dtype attributes of nodes: the new dtype, or an explicit old one after a new input."""
         for node, ports in self.plan.dtype_graph.ports.items():
             known = DTYPE_ATTRIBUTES.get(node.op)
             if (
@@ -332,7 +332,7 @@ class DtypeWriter:
                     value.type.tensor_type.elem_type = dtype
 
     def _insert(self) -> None:
-        """Insert the Casts behind the producers of their inputs."""
+        """Insert the Casts after the producers of their inputs."""
         imported = imports_of(self.draft.skeleton.opset_import).get("") or _OPSET
         if self._behind and "" not in imports_of(self.draft.skeleton.opset_import):
             self.draft.skeleton.opset_import.add(domain="", version=imported)

@@ -50,7 +50,7 @@ class Candidate:
     plan: DtypePlan
     """The dtypes of its tensors."""
     writer: DtypeWriter
-    """What wrote the plan into the draft."""
+    """The writer of the plan into the draft."""
     weight_reasons: frozenset[str]
     """Reasons for which stored tensors keep the old dtype."""
     saturated: Sequence[str]
@@ -124,7 +124,7 @@ class CandidateBuilder:
 
     @contextmanager
     def as_file(self, built: Candidate) -> Iterator[OutputModel]:
-        """A converted copy as a runtime reads it: a file beside the source if that is a file."""
+        """A converted copy as a runtime reads it: a file next to the source if that is a file."""
         patch = built.patch(self._output)
         if self._model.path is None:
             yield patch.to_proto()

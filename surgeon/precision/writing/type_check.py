@@ -30,7 +30,7 @@ _OF_CONSTANTS = {
 
 
 def type_errors(model: Model) -> list[str]:
-    """The type errors of a model, one sentence each; empty where it is well typed.
+    """The type errors of a model, one sentence each; empty if it is well typed.
 
     Raises GraphError for a model that breaks ONNX's rules.
     """
@@ -70,7 +70,7 @@ class _Typing:
         for value in stated:
             stated, made = value.type.tensor_type.elem_type, self._of(scope, value.name)
             if stated and made and stated != made:
-                yield f"{value.name!r} is stated to be {dtype_name(stated)}, and is made as {dtype_name(made)}."
+                yield f"{value.name!r} is declared as {dtype_name(stated)}, but computed as {dtype_name(made)}."
 
     def _node(self, scope: Scope, node: Node) -> Iterator[str]:
         bodies = [body for body in scope.bodies if body.owner is node]
@@ -146,7 +146,7 @@ class _Typing:
                 self._known[body, value.name] = dtype
                 stated = value.type.tensor_type.elem_type
                 if stated and dtype and stated != dtype:
-                    yield f"{value.name!r} is stated to be {dtype_name(stated)}, and is given {dtype_name(dtype)}."
+                    yield f"{value.name!r} is declared as {dtype_name(stated)}, but receives {dtype_name(dtype)}."
             yield from self._scope(body)
             ends.append([self._of(body, value.name) for value in proto.output])
         first = ends[0][1:] if node.op in LOOPS else ends[0]
@@ -160,8 +160,8 @@ class _Typing:
         for other in others:
             for place, (one, two) in enumerate(zip(first, other, strict=False)):
                 if one and two and one != two:
-                    ways = f"{dtype_name(one)} and {dtype_name(two)}"
-                    yield f"{node.label!r}: its output {place} is of {ways}, by different ways."
+                    ways = f"{dtype_name(one)} or {dtype_name(two)}"
+                    yield f"{node.label!r}: output {place} is {ways}, depending on the path."
         made += first
 
 

@@ -83,16 +83,15 @@ def emit_body(
     outputs: Sequence[bool] = (),
     settle: bool = False,
 ) -> list[Any]:
-    """Add the body of a function to a graph, copies left out; in a pattern constants are found however the model holds
-    them.
+    """Add the body of a function to a graph, without copies; a pattern matches constants in every form of storage.
 
     Args:
         g: the graph of a replacement or a pattern.
         function: the function.
-        inputs: tensors in the order of its inputs, None where one is left out.
+        inputs: tensors in the order of its inputs; None for an absent one.
         attributes: its attributes by name.
-        find: where the functions are that the body calls, by domain and name.
-        outputs: which outputs are wanted; all by default.
+        find: returns a function that the body calls, by domain and name.
+        outputs: the outputs to compute; all by default.
         settle: write a constant that is cast to the type of a tensor whose dtype is known in that dtype.
 
     Returns:

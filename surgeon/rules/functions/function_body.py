@@ -1,6 +1,6 @@
 """Builds the body of a local function with the helpers of replacements, as a FunctionProto.
 
-The function's inputs have no dtype, since each call may have another: a number beside a tensor is cast to the tensor's
+The function's inputs have no dtype, since each call may have another: a number combined with a tensor is cast to its
 type at run time (CastLike, from opset 15 on), and so is an attribute that is used as a number.
 """
 
@@ -50,7 +50,7 @@ class FunctionContext:
 
 
 class FunctionInput(Operators, gs.Variable):
-    """An input of the function, as its body sees it."""
+    """An input of the function, inside its body."""
 
     def __init__(self, name: str) -> None:
         self.key = (name, 0)

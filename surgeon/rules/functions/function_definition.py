@@ -8,8 +8,8 @@
     def add(g: Graph, x: Tensor, y: Tensor, alpha: float) -> Tensor:
         return aten_add(g, x, y, alpha=alpha)  # one call, and the model has the function
 
-Tensors are the function's inputs, parameters behind the `*` its attributes.  In the body an attribute stands for the
-value in a call: `g.constant(value_float=alpha)` refers to it, and so does `g.mul(y, alpha)`.
+Tensors are the function's inputs, parameters after the `*` its attributes.  In the body an attribute is the value in a
+call: `g.constant(value_float=alpha)` refers to it, and so does `g.mul(y, alpha)`.
 """
 
 import inspect
@@ -40,11 +40,11 @@ from surgeon.target_registry import ANY_KIND
 
 
 class LocalFunction(ABC):
-    """A function of the model's own (FunctionProto).  Made by `surgeon.function`.
+    """A local function of a model (FunctionProto), from `surgeon.function`.
 
-    Called with a graph it adds one call: in a replacement the model gets the function too, in a pattern it is what to
-    look for.  As a pattern itself (`patterns=[aten_add]`) it stands for its calls, and its `body` for the nodes written
-    out.  As a rule (`surgeon.rewrite(model, aten_add)`) it becomes the body of the nodes of its name that have none.
+    Called with a graph it adds one call: in a replacement the model gets the function too, in a pattern the call is
+    matched.  As a pattern itself (`patterns=[aten_add]`) it matches its calls; its `body` matches the inlined nodes.
+    As a rule (`surgeon.rewrite(model, aten_add)`) it defines the nodes of its name that have no definition.
 
     Attributes:
         signature: its domain, name, inputs and attributes.
@@ -76,7 +76,7 @@ class LocalFunction(ABC):
 
     @property
     def op(self) -> str:
-        """What it is called by: "custom.aten::custom_aten_add"."""
+        """Its qualified name: "custom.aten::custom_aten_add"."""
         return self.signature.op
 
     def __call__(self, g: Graph, *tensors: Any, **attributes: Any) -> Any:
@@ -118,8 +118,8 @@ class LocalFunction(ABC):
     def protos(self, versions: Mapping[str, int], ir_version: int) -> list[FunctionProto]:
         """The function, and those that its body calls, for a model of these opsets.
 
-        Raises ConditionFailed where a model of this IR has no functions, RuleError for a body that is wrong, OpsetError
-        for one that needs a newer opset.
+        Raises ConditionFailed if a model of this IR version cannot have functions, RuleError for an invalid body,
+        OpsetError for one that needs a newer opset.
         """
         require(
             ir_version >= FIRST_IR,
@@ -138,7 +138,7 @@ class LocalFunction(ABC):
 
     @abstractmethod
     def _write(self, g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        """Add the nodes of the body; attributes are numbers and lists, or stand for the call's."""
+        """Add the nodes of the body; attributes are numbers and lists, or refer to those of the call."""
 
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments as inputs and attributes, with defaults filled in."""

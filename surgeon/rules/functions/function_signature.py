@@ -49,7 +49,7 @@ class Signature(NamedTuple):
 
 
 def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature:
-    """The signature of a function of a graph and tensors; parameters behind the * are attributes.
+    """The signature of a function of a graph and tensors; parameters after the * are attributes.
 
     Raises RuleError for a signature that no local function can have.
     """

@@ -134,7 +134,7 @@ def _mistyped(function: FunctionProto, call: NodeProto) -> Unavailable | None:
 
 
 def _broken(function: FunctionProto) -> Unavailable | None:
-    """What is invalid in a body; inlined, it would look like a defect of the rule."""
+    """Why a body is invalid; inlined, it would look like a defect of the rule."""
     made = {name for node in function.node for name in node.output}.union(function.input)
     missing = [name for name in function.output if name not in made]
     if missing:

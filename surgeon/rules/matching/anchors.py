@@ -1,4 +1,4 @@
-"""Where the search for a pattern begins: at nodes of its rarest op, and from there up to possible roots."""
+"""The start of a search for a pattern: nodes of its rarest op, and from there up to possible roots."""
 
 from fnmatch import fnmatchcase
 from functools import partial

@@ -126,7 +126,7 @@ class CapturedTensor(Operators, gs.Variable):
         return self.cells(1)
 
     def cells(self, axes: int) -> tuple[int, ...] | None:
-        """As `columns`, for the positions of the last `axes` axes together, in row-major order."""
+        """`columns` for the positions of the last `axes` axes together, in row-major order."""
         self._ask("values")
         known = columns_of(self._match.index)
         self._match.rest_on(known.supporting_tensors(self._match.scope, self._name))

@@ -146,7 +146,7 @@ class _Searched(CompiledPattern):
         self.__dict__.update(depth=0, is_plain=False, chain_lengths={}, written_ops=spelling, op_glob=None)
 
     def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
-        """Always False: what a search requires is unknown."""
+        """Always False: the ops that a search requires are unknown."""
         return False
 
 

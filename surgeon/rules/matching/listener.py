@@ -1,6 +1,6 @@
-"""What a search reports to a listener: each thing that does not fit.  The listener may let the search go on past it.
+"""The reports of a search to a listener: each difference.  The listener may let the search go on past it.
 
-The matchers of a pattern ask `state.listener is not None` where something does not fit.  Without a listener that is all
+The matchers of a pattern check `state.listener is not None` if something does not fit.  Without a listener that is all
 they do, so an ordinary search pays nothing for explanations.
 """
 

@@ -20,10 +20,10 @@ _RECORD = attrgetter("encoded")
 
 @dataclass(eq=False, slots=True)
 class Match(ResultBase):
-    """What a pattern found at a site.
+    """One match of a pattern.
 
-    `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
-    tensors, or None.  Conditions and replacements read all that they need from this one object.
+    `match["x"]` is the value of a capture: a tensor with its `dtype`, `shape` and `values`, a number, a list of
+    tensors, or None.  Conditions and replacements read everything from this one object.
 
     Examples:
         >>> import surgeon
@@ -69,7 +69,7 @@ class Match(ResultBase):
 
     @property
     def root(self) -> Node:
-        """The node that produces the first output; a stand-in if that is an initializer.
+        """The node that produces the first output; a substitute if that is an initializer.
 
         The last node of a match without outputs.
         """

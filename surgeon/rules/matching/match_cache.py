@@ -108,7 +108,7 @@ class CachedResult:
     """Operation of the pattern (by id) and the index of its node."""
 
     def enter(self, state: MatchState, met: "VisitedTensors") -> None:
-        """Restore the state of a complete match.  met: what a similar attempt visits."""
+        """Restore the state of a complete match.  met: the nodes that a similar attempt visits."""
         names, nodes = met
         state.nodes = [nodes[place] for place in self.nodes]
         state.node_of_pattern = {key: nodes[place] for key, place in self.made}
@@ -161,7 +161,7 @@ class CachedAttempt(NamedTuple):
 
 
 def _kind(structure: Structure, node: Node) -> int:
-    """What an attempt can see of a node besides tensors; other queries read the value of a Constant."""
+    """The parts of a node that an attempt reads besides tensors; other queries read the value of a Constant."""
     return -1 if node.op == "Constant" else structure.stated(node)
 
 
@@ -196,7 +196,7 @@ class MatchCache:
         return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
 
     def fitting(self, state: MatchState, root: Node, name: str) -> Iterator[tuple[CachedAttempt, VisitedTensors]]:
-        """The recorded search that applies to an output of a node, if any, and what it visits there."""
+        """The recorded search that applies to an output of a node, if any, and the nodes that it visits there."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
             met = None if earlier is None else earlier.fits(state, self.structure, name)

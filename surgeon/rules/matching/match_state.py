@@ -45,7 +45,7 @@ class MatchCost:
 
     @property
     def total(self) -> int:
-        """The sum of all counts: each stands for about the same amount of work."""
+        """The sum of all counts: each is about the same amount of work."""
         return sum(astuple(self))
 
 
@@ -120,11 +120,11 @@ class MatchState:
         return mode is not None and mode[0] == 0
 
     def canonical(self, name: str) -> str:
-        """The tensor behind nodes that change nothing."""
+        """The tensor before nodes that change nothing."""
         return self.behind(name)[0]
 
     def behind(self, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
-        """The tensor behind nodes that change nothing, its producer, and those nodes."""
+        """The tensor before nodes that change nothing, its producer, and those nodes."""
         passed: tuple[Node, ...] = ()
         node = self.producers.get(name)
         while node is not None and node.op in TRANSPARENT and self.is_passthrough(node, name):
@@ -153,7 +153,7 @@ class MatchState:
         return self.index.constants.get(self.scope, name)
 
     def is_constant(self, name: str) -> bool:
-        """Whether the value of a tensor is fixed, whatever its size."""
+        """Whether the value of a tensor is fixed, for any size."""
         return self.index.constants.is_constant(self.scope, name)
 
     def is_default(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Finds where a compiled pattern matches an index.  Nothing here edits or explains."""
+"""Finds the matches of a compiled pattern in an index.  This module neither edits nor explains."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -215,14 +215,14 @@ class NodeDifference(NamedTuple):
     """A difference between a node and a pattern: in the number of outputs, or in an attribute."""
 
     how: OneOf["outputs", "reference", "again", "value", "default"]
-    """What differs; "reference": it refers to an attribute of a function; "again": the name is bound to another value;
+    """Difference; "reference": it refers to an attribute of a function; "again": the name is bound to another value;
     "default": it is not at its default."""
     name: str
     """Attribute, or the capture for "again"; "" for "outputs"."""
     wanted: Any
-    """What the pattern requires."""
+    """The requirement of the pattern."""
     found: Any
-    """What the node has."""
+    """The value of the node."""
 
 
 def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Iterator[NodeDifference]]:

@@ -76,11 +76,11 @@ class Var:
     name: str
     """Capture name."""
     kind: CaptureKind
-    """What it captures."""
+    """Its kind of capture."""
     optional: bool = False
     """Whether the input may be absent."""
     is_any: bool = False
-    """Whether it stands for a wildcard such as g.any_tensor()."""
+    """Whether it is a wildcard such as g.any_tensor()."""
 
 
 @dataclass(eq=False, slots=True)

@@ -30,7 +30,7 @@ class SizeRange(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The axis behind the last one."""
+        """The axis after the last one."""
         return self.first + len(self.sizes)
 
 
@@ -63,7 +63,7 @@ def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[st
 
 
 def _elsewhere(state: MatchState, node: Node, inside: set[Node], around: Sequence[str]) -> ShapeUse | None:
-    """Where the sizes that a node reads are available; None if one of them is not."""
+    """The sources of the sizes that a node reads; None if one size is not available."""
     facts = shapes_of(state.index).facts
     shape = facts(state.scope, node.inputs[0]).shape
     bounds = None if shape is None else asked_axes(node, len(shape))

@@ -1,3 +1,3 @@
-"""Why a pattern does not match: the first node that differs, and what would have to change."""
+"""Why a pattern does not match: the first node that differs, and the change that would fix it."""
 
 __all__ = ["candidate_roots", "furthest_failure", "mismatch", "model_fixes", "node_failures"]

@@ -96,9 +96,9 @@ class TolerantRootPaths:
         self.may_double = any(isinstance(value, LiteralValue) for value in inputs)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
-        """Possible roots, nearest first: those straight above, and those behind another op.
+        """Possible roots, nearest first: those straight above, and those above another op.
 
-        is_rare: whether to look behind other ops.
+        is_rare: whether to look past other ops.
         """
         found: tuple[list[Node], list[Node]] = ([], [])
         level, seen = {anchor: False}, {anchor}

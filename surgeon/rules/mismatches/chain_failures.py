@@ -84,7 +84,7 @@ def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
 def chain_fault(
     state: MatchState, wrong: ChainFault, chain: Chain, leaves: Leaves, constants: Constants, held: Any
 ) -> MatchFailure:
-    """A fault of a cut chain.  held: what its capture is bound to."""
+    """A fault of a cut chain.  held: the value that its capture is bound to."""
     total = ConstantTotal.of(chain, constants)
     words: dict[ChainFault, Callable[[], MatchFailure]] = {
         "number": lambda: _other_number(state, chain, constants),

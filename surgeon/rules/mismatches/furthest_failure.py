@@ -139,7 +139,7 @@ class FailureListener:
         return False
 
     def _conclude(self, names: tuple[str, ...]) -> bool:
-        """All nodes matched: check the match as a whole; returns whether nothing stands against it."""
+        """All nodes matched: check the match as a whole; returns whether nothing prevents it."""
         state, nodes = self.state, self.state.nodes
         state.nodes = without_virtual(nodes)
         match, passed, is_free = build_match(state, self.compiled, names)
@@ -160,7 +160,7 @@ class FailureListener:
         return sum(self.sizes.get(key, 1) for key in self.state.node_of_pattern) - (self.fault is not None)
 
     def _furthest(self, depth: int, failures: Sequence[MatchFailure]) -> FurthestFailure:
-        """What has matched so far, and one or two failures."""
+        """The nodes that have matched so far, and one or two failures."""
         state = self.state
         nodes, made = tuple(without_virtual(state.nodes)), frozenset(state.node_of_pattern)
         also = failures[1] if len(failures) > 1 else None

@@ -46,11 +46,11 @@ class MatchFailure:
     kind: FailureKind
     """Kind of failure."""
     wanted: str
-    """What the pattern requires, in words that are equal for equal failures."""
+    """The requirement of the pattern, in words that are equal for equal failures."""
     found: str
-    """What the model has, likewise."""
+    """The part of the model that was found, likewise."""
     seen: str = ""
-    """Where it was found, as it appears in the sentence."""
+    """Its position, in the words of the sentence."""
     message: str = ""
     """The sentence, if it is not "expected ..., found ..."."""
     change: str = ""
@@ -98,7 +98,7 @@ class RuleFix:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch(ResultBase):
-    """Why a pattern does not fit somewhere.  It prints as the command line shows it.  Its fields are those of a report.
+    """Why a pattern does not match.  It prints in the form of the command line.  Its fields are those of a report.
 
     Examples:
         >>> import surgeon
@@ -124,17 +124,17 @@ class Mismatch(ResultBase):
     kind: FailureKind = ""
     """Kind of failure: "value", "op", "attribute", "dtype", "escape", "absent", ..."""
     wanted: str = ""
-    """What the pattern requires, in words that are equal for equal mismatches."""
+    """The requirement of the pattern, in words that are equal for equal mismatches."""
     found: str = ""
-    """What the model has."""
+    """The part of the model that was found."""
     change: str = ""
     """The smallest change to the model that would make the rule fire; "" if it is not obvious."""
     op: str = ""
     """Op that this line of the pattern requires."""
     at: str = ""
-    """Node or tensor where it was found."""
+    """The node or tensor."""
     also: str = ""
-    """What else prevents the match."""
+    """Another reason that prevents the match."""
     scope: str = ""
     """Body or function that contains the site; "" for the main graph."""
     others: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class Mismatch(ResultBase):
         return {**message, "others": list(self.others), "edits": edits}
 
     def __str__(self) -> str:
-        """What the command line shows of it."""
+        """Its text on the command line."""
         return "\n".join([mismatch_text(self), *detail_lines(self)])
 
 
@@ -180,7 +180,7 @@ def reason_text(miss: Mismatch) -> str:
 
 
 def detail_lines(miss: Mismatch) -> Iterator[str]:
-    """Further lines of a mismatch: what was found, what else prevents the match, and what would fix it."""
+    """Further lines of a mismatch: the value found, another reason, and the changes that would fix it."""
     if miss.kind in KINDS_SHOWING_VALUE and miss.found and miss.found not in miss.reason:
         yield f"  found: {miss.found} for {miss.at!r}"
     if miss.also:
@@ -201,7 +201,7 @@ def pattern_line(where: str, op: str) -> str:
 
 
 def _matched_text(miss: Mismatch) -> str:
-    """How much of a pattern matched, as the end of a sentence; empty if nothing did and its size is unknown."""
+    """The share of a pattern that matched, to end a sentence; empty if nothing did and its size is unknown."""
     if miss.total:
         return f"; {miss.matched} of {format_count(miss.total, 'node')} matched"
     return f"; {format_count(miss.matched, 'node')} matched" if miss.matched else ""

@@ -19,7 +19,7 @@ from surgeon.shapes.onnx_inference import keeps_output_types
 
 
 def suggest_value(state: MatchState, name: str, value: str, array: npt.NDArray[Any] | None = None) -> str:
-    """Change the value of a constant; if it has other readers or is computed, replace it where it is read.
+    """Change the value of a constant; if it has other readers or is computed, replace it in its reader.
 
     array: the value, of integers: if a reader would have another output shape, nothing is
     suggested.

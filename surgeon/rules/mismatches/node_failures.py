@@ -1,6 +1,6 @@
 """Failures of a node, an input, an attribute or a capture, in words.
 
-The functions in REPORTED take a state with the nodes that had matched, and what a matcher reported to its listener.
+The functions in REPORTED take a state with the nodes that had matched, and the report of a matcher to its listener.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def describe_tensor(state: MatchState, name: str) -> str:
 
 
 def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
-    """The same in two parts: what it is, and its name."""
+    """The same in two parts: its kind, and its name."""
     node = state.producers.get(name)
     if node is not None and node.op != "Constant":
         return node.op, f"at {node.label!r}"

@@ -84,7 +84,7 @@ def require_shareable(match: Match, fragment: Replacement) -> None:
 
 
 def insertion_point(match: Match) -> tuple[int, int, list[Node]]:
-    """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order.
+    """(slot, position in the slot, nodes to move after it): an insertion point that keeps topological order.
 
     The position counts neither the nodes of the match nor those to move: all of them are removed first.
     """

@@ -107,7 +107,7 @@ def _is_constant(match: Match, fragment: Replacement, ref: TensorRef, name: str)
 def nodes_in_position(match: Match, fragment: Replacement, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
     """The kept nodes, by position, that can stay in place when new nodes go into one slot.
 
-    A node before the slot stays if it reads nothing produced there; one behind it, if nothing there reads it.
+    A node before the slot stays if it reads nothing produced there; one after it, if nothing there reads it.
     """
     stays = {place for place, node in kept.items() if node.slot != slot}
     numbers = {number: place for place, made in enumerate(fragment.nodes) for number in made.outputs}

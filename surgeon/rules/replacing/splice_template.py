@@ -1,4 +1,4 @@
-"""What steps at equal sites have in common, computed at the first of them.
+"""The common part of steps at equal sites, computed at the first of them.
 
 Models repeat themselves, and so do edits: the second of twenty thousand equal sites differs from the first in names.
 """

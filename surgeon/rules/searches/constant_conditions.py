@@ -46,7 +46,7 @@ def _uniform_bool(elements: SymbolicElements, node: Node, place: int) -> bool | 
 
 
 def _other_operand(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
-    """The other input beside one that is everywhere `truth`."""
+    """The other input of a node that has one equal to `truth` everywhere."""
 
     def choose(elements: SymbolicElements, node: Node) -> Choice | None:
         places = (place for place in (0, 1) if _uniform_bool(elements, node, place) is truth)
@@ -73,7 +73,7 @@ def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
-    """Where by a `condition` that is the same everywhere.  Binds `x`, what it takes, `untaken`, and `y`, the result."""
+    """A Where whose `condition` is the same everywhere.  Binds `x` (selected), `untaken`, and `y` (the result)."""
     return _decided("Where", _selected)(index, scope)
 
 
@@ -83,7 +83,7 @@ one_sided = Search(_one_sided, "no Where has a condition that is the same for al
 
 
 def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
-    """If whose condition is a constant, or computed from constants and fixed sizes alone.
+    """An If whose condition is a constant, or computed only from constants and fixed sizes.
 
     Binds `body`, the branch as a FunctionProto; `outside`, the outer tensors that it reads; `weights`, the arrays of
     its initializers, which are further inputs of the function; and `used`, whether each output has readers.

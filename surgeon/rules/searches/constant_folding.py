@@ -42,7 +42,7 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
-    """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
+    """Nodes that compute only from constants, up to a size; stored results replace them."""
     folding = ConstantFolder.of(index, scope, most)
     for node, outputs in folding.places(growth)[0]:  # the last first, so that its producers still exist
         values = [folding.values[name] for name in outputs]
@@ -50,7 +50,7 @@ def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> I
 
 
 def _left(most: int, growth: int, index: Index, scope: Scope) -> str | None:
-    """What is constant but not folded, and why; None if everything is."""
+    """The constants that are not folded, and why; None if all are."""
     folding = ConstantFolder.of(index, scope, most)
     left = folding.places(growth)[1]
     if left:

@@ -140,7 +140,7 @@ class _Counter:
         return None if self._body.defines(name) else name
 
     def _source(self, name: str) -> str:
-        """The tensor behind identities and casts, which do not change how integers compare."""
+        """The tensor before identities and casts, which do not change how integers compare."""
         while (made := self._body.producers.get(name)) is not None and made.op in SAME_INTEGERS:
             name = made.inputs[0]
         return name

@@ -1,4 +1,4 @@
-"""Nodes of standard ops that ONNX defines as functions: the body of each, as its schema gives it."""
+"""Nodes of standard ops that ONNX defines as functions, with the bodies of their schemas."""
 
 from collections.abc import Iterator
 from itertools import compress
@@ -50,7 +50,7 @@ def standard_body(match: Match) -> FunctionProto:
     """The body by which ONNX defines the op of a match's node, at the newest opset that is not beyond the model's.
 
     Source: the function bodies of onnx.defs; those that depend on the node are built for its attributes, dtypes and
-    shapes.  Raises ConditionFailed where there is none for these.
+    shapes.  Raises ConditionFailed if there is none for these.
     """
     node, scope = match.root, match.scope
     schema, versions = _schema(node.op, scope.opset), _bodies(node.op, scope.opset)

@@ -71,7 +71,7 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _left(index: Index, scope: Scope) -> str | None:
-    """What has no readers and stays; None if nothing does."""
+    """The nodes that have no readers and stay; None if there are none."""
     if not scope.proto.output:
         return "the graph has no outputs, so no node is needed"
     left = scope.dead_nodes()

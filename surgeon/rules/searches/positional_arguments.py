@@ -96,7 +96,7 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
 
 
 def _stands_by_place(namespace: str, name: str, values: Sequence["_Value"]) -> bool:
-    """Whether a node of a foreign domain looks like torch's exporter wrote it: numbers where the schema has any.
+    """Whether a foreign node looks like PyTorch's exporter wrote it: it has numbers for those of the schema.
 
     If the schema is unknown, a string or a Python number (a scalar of int64, float64 or bool) decides.
     """

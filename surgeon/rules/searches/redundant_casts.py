@@ -18,14 +18,14 @@ CASTS = ops_with("identity_when", "same dtype")  # to a dtype that an attribute 
 
 
 class _FloatRanges(IntegerRanges):
-    """The ranges of floats; those of integers follow from their dtype, whatever computes them."""
+    """The ranges of floats; those of integers follow from their dtype."""
 
     def equation(self, tensor: Tensor, fact: Callable[[Tensor], NumberRange]) -> NumberRange:
         return self.limits(tensor) or super().equation(tensor, fact)
 
 
 def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
-    """A Cast to integers behind which a Cast goes back to float32, of whole numbers that the integers hold.
+    """A Cast to integers, and a Cast of its result back to float32, of integral numbers in the range of the integers.
 
     Binds `x`, the integral numbers.
     """

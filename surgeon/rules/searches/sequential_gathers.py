@@ -35,7 +35,7 @@ class _Selection(NamedTuple):
 
 
 def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
-    """GatherND, and Gather of a flattened tensor, whose indices count up from 0 along each axis of what they pick from.
+    """GatherND, and Gather of a flattened tensor, whose indices count up from 0 along each axis of the data.
 
     Binds `x`; `places`: for each axis of the result the axis of x that it is, None for one of size 1; `cut`: the axes
     of x of which only the first part is picked; `lengths`: how long the parts are, for each of these axes.

@@ -1,4 +1,4 @@
-"""The parameters of a rule's functions, and what each captures by its annotation."""
+"""The parameters of a rule's functions, and the capture that the annotation of each declares."""
 
 import builtins
 import inspect
@@ -52,7 +52,7 @@ class Parameter:
 
     @property
     def kind(self) -> CaptureKind:
-        """What it captures in a pattern."""
+        """Its kind of capture in a pattern."""
         if self.how is inspect.Parameter.VAR_POSITIONAL:
             return "rest"
         return "attributes" if self.how is inspect.Parameter.VAR_KEYWORD else kind_of(self.type)

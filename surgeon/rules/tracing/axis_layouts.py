@@ -30,18 +30,18 @@ def dims(*layouts: str, default: Any = MISSING) -> Any:
     """The axes of a captured tensor, by name: the value of a field of `Captures`.
 
     Args:
-        layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
-            has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
-            `rows?` the size of that name or 1, `_` any size, `...` any number of axes, and `*ahead` any number by a
-            name, the same ones wherever it stands.  `.heads`, in a record that is a field of another, is that axis of
-            the other too.  Of several layouts the first with the tensor's rank counts; "" is a scalar.
-        default: what the capture is where the pattern that fits does not bind it.
+        layouts: axes from the first to the last, separated by spaces: "batch heads rows columns".  Axes of the same
+            name have the same size.  A number is a fixed size.  `heads*columns` is a size computed from others,
+            `rows?` the size of that name or 1, `_` any size, `...` any number of axes, and `*ahead` any number with a
+            name, everywhere the same ones.  `.heads`, in a record that is a field of another, is also that axis of
+            the other.  The first of several layouts with the tensor's rank counts; "" is a scalar.
+        default: the value of the capture if the matching pattern does not bind it.
 
     Returns:
-        What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
+        The axes, for a record of captures; a match whose tensors have other axes is refused, with a reason.
 
     Raises:
-        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in one is no axis.
+        RuleError: no layout is given, one has `...` or named axes twice, or a word in one is not an axis.
 
     Examples:
         >>> from surgeon import Captures, Tensor, dims
@@ -80,7 +80,7 @@ def _are_some(axis: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def open_axis(layout: tuple[str, ...]) -> int | None:
-    """The position of the axis that stands for any number of axes."""
+    """The position of the axis that matches any number of axes."""
     return next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
 
 

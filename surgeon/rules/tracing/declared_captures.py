@@ -42,21 +42,21 @@ from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute
 
 
 class Captures:
-    """What the patterns of a rule capture, as fields: written once, and taken whole by patterns and what follows them.
+    """The captures of a rule's patterns, as fields: declared once for its patterns, conditions and replacements.
 
     A subclass lists captures as a pattern's parameters would (`x: Tensor`, `w: Constant`, `alpha: float`, `axes:
     list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
-    dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits does
-    not bind it.  `dims` names the axes of a tensor, and sizes go by these names; one that is a field of type int must
-    be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the names
-    `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
+    dict[str, Any]` for all further attributes of a node.  A value is the default of the field, for a pattern that does
+    not bind it.  `dims` names the axes of a tensor, and sizes have these names; one that is a field of type int must
+    be fixed.  A field that is a record itself, such as `q: Projection`, contains all fields of that record, with the
+    names `q_...` and its own axes; axes that begin with a dot are shared with the outer record.
 
-    In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
-    captures an inner tensor.  In conditions and replacements it is what was found.
+    In a pattern, a field is the tensor or number to match; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
+    captures an inner tensor.  In conditions and replacements it is the matched value.
 
     Args:
         match: the match whose captures these are.
-        prefix: what stands before their names there, where the record is a field of another.
+        prefix: the prefix of their names there, if the record is a field of another.
 
     Raises:
         RuleError: a field is read that the pattern does not bind, and that has no default; two things have one name.
@@ -129,17 +129,17 @@ class Captures:
         self.__dict__.update(_match=match, _prefix=prefix)
 
     def but(self, **values: Any) -> Self:
-        """The same captures with others in the place of some: what a pattern takes to be written again.
+        """The same captures with some replaced, for a pattern that is used to write nodes.
 
         Args:
-            values: tensors, numbers, or records of a field that is one, by field.
+            values: tensors or numbers by field, or a record for a field that is a record.
 
         Returns:
-            A record for a replacement, which hands it to a pattern of the same rule: that writes its nodes as they were
-            found, nodes apart that read what the match has not.
+            A record for a replacement, which passes it to a pattern of the same rule: the pattern writes its nodes as
+            they were matched, without nodes whose inputs the match lacks.
 
         Raises:
-            RuleError: there is no such field.
+            RuleError: a field does not exist.
 
         Examples:
             >>> from surgeon import Captures, Graph, Tensor, rule

@@ -12,7 +12,7 @@ The annotation of a parameter decides what it captures:
     *rest: Tensor              all further inputs of a variadic op
     **attributes: object       all further attributes of a node
 
-A parameter annotated as a `Captures` class (`surgeon.rules.tracing.declared_captures`) stands for all of its fields.
+A parameter annotated as a `Captures` class (`surgeon.rules.tracing.declared_captures`) has all of its fields.
 """
 
 import inspect
@@ -116,7 +116,7 @@ class TracedTensor(Operators, gs.Variable):
 
     @property
     def is_number(self) -> bool:
-        """Whether it stands for a number, not a tensor."""
+        """Whether it is a number, not a tensor."""
         return isinstance(self.value, Var) and self.value.kind in ("scalar", "list")
 
 
@@ -191,7 +191,7 @@ class PatternGraph(Graph):
         return TracedTensor(self._fresh("any_of"), AnyOf(values, where))
 
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be missing: its first input then stands for it."""
+        """A node that may be missing: its first input then replaces it."""
         where = rule_location()
         value = self._required(tensor, where)
         if not isinstance(value, NodeOutput) or not value.operation.inputs or value.operation.inputs[0] is None:
@@ -374,7 +374,7 @@ def _roots(value: Value) -> Iterator[Value]:
 def _traced_arguments(
     function: Callable[..., Any], graph: PatternGraph, where: str
 ) -> tuple[list[Any], dict[str, Any], type[Captures] | None]:
-    """The arguments of a pattern function behind the graph, and the `Captures` class among them."""
+    """The arguments of a pattern function after the graph, and the `Captures` class among them."""
     parameters = parameters_of(function)
     if not parameters:
         raise RuleError(f"Pattern {function.__name__} ({where}) needs the graph as its first parameter.")

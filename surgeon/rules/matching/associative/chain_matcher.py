@@ -103,7 +103,7 @@ def _operands_of_another_op(state: MatchState, chain: Chain, node: Node) -> Leav
 
 
 def _negation_constants(chain: Chain, node: Node) -> Constants:
-    """The constant that a node stands for itself, as a Neg in a product does."""
+    """The constant that a node itself contributes, as a Neg in a product does."""
     return (NEGATION,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
 
 
@@ -304,7 +304,7 @@ class ConstantTotal(NamedTuple):
 def _chain_faults(
     state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, total: ConstantTotal
 ) -> Iterator[ChainFault]:
-    """What prevents a cut chain from matching, apart from its operands."""
+    """The fault of a cut chain apart from its operands."""
     if chain.capture is None:
         if not constants_agree(chain, total.number, total.eps, constants):
             yield "number"

@@ -1,6 +1,6 @@
-"""Products that a model writes in an equal form: multiplied out, or with tanh where a pattern has a sigmoid.
+"""Products that a model writes in an equal form: multiplied out, or with tanh in place of a sigmoid.
 
-Where a product is wanted, one operand of the model may stand for several:
+If a pattern has a product, one operand of the model may be equal to several:
 
     factor   a·b + a·c is a·(b + c), and 2·b + 6·c is 2·(b + 3·c)
     tanh     σ(z) is ½·(1 + tanh(z/2))
@@ -39,7 +39,7 @@ EXACT = 1e-6  # relative tolerance of equal float32 numbers
 
 
 class Expansion(NamedTuple):
-    """What an operand of a product is equal to."""
+    """A value equal to an operand of a product."""
 
     operands: tuple[Signed, ...]
     """Name and sign of each tensor."""
@@ -297,7 +297,7 @@ def _have_common(state: MatchState, first: str, second: str) -> bool:
 
 
 def _rest(state: MatchState, factor: Factor, sign: int) -> Scaled:
-    """The other factors beside one, as a number and one tensor."""
+    """The other factors than one, as a number and one tensor."""
     number, eps = float(sign), 0.0
     tensors: list[Signed] = []
     nodes = list(factor.nodes)
