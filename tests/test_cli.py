@@ -406,7 +406,7 @@ def test_rules_searches_for_a_text(text: str, name: str) -> None:
 
 
 def test_rules_names_the_nearest_rules_if_no_text_matches() -> None:
-    assert "did you mean gelu" in one_sentence(run("rules", "gleu"), 2)
+    assert "Did you mean 'gelu'" in one_sentence(run("rules", "gleu"), 2)
 
 
 def test_the_manual_of_a_rule_is_drawn_from_it() -> None:

@@ -388,14 +388,14 @@ CASES = [
         RELU,
         "explain IN --rules ,",
         "surgeon rules",
-        says="quick_gelu",
+        says="bias_gelu",
     ),
     Case(
         "surgeon.rules.catalogue._unknown",
         RELU,
         "explain IN --rules qqqqqqqqqqqq",
         "surgeon rules",
-        says="quick_gelu",
+        says="bias_gelu",
     ),
     Case(
         "surgeon.rules.edit_aliases.is_edit_message",
@@ -578,7 +578,7 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.display.terminal.rule_manual.print_postprocessing",
+        "surgeon.display.terminal.rule_manual.postprocessing",
         at(17, FIXED_DETECTOR),
         "rules nms",
         "surgeon append IN OUT nms",
