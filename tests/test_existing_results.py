@@ -29,6 +29,13 @@ THERE = {
         "y = LayerNormalization(x, w, b)",
         "layer_norm: 1 node is ai.onnx::LayerNormalization already",
     ),
+    "several outputs": (
+        17,
+        "skip_layer_norm",
+        "a, m, i, s = com.microsoft.SkipLayerNormalization(x, x, w, b) "
+        "y = com.microsoft.SkipLayerNormalization(a, s, w, b)",
+        "skip_layer_norm: 2 nodes are com.microsoft::SkipLayerNormalization already",
+    ),
     "of ONNX Runtime": (17, "gelu", "y = com.microsoft.Gelu(x)", "gelu: 1 node is com.microsoft::Gelu already"),
 }
 

@@ -52,7 +52,7 @@ def headed_document(
     wrote: Text = "nothing"
     if report.written:
         wrote = Span(report.output, "code") if report.output else "a model in memory"
-    notes = "; ".join(filter(None, (same, f"{report.duration:.1f} s")))
+    notes = "; ".join(filter(None, (same if report.written else "", f"{report.duration:.1f} s")))
     last = "wrote", (wrote, f" ({notes}", Span(f"; {advice}" if advice else "", "shell"), ")")
     model = Facts([("model", Span(report.source, "code") if report.source else ""), ("time", _time(report))])
     blocks, headline = [*details, Section("run", [model])], (name, "  ", change)

@@ -71,7 +71,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
         return  # a rule for placeholders, whose result no exporter writes
     for compiled in _forms(rule, target):
         ops = ops_of(compiled.pattern)
-        if len(ops) != 1 or ops & wanted or len(compiled.pattern.outputs) != 1:
+        if len(ops) != 1 or ops & wanted:
             continue
         for scope in index.scopes:
             nodes = [node for node in scope.live_nodes() if node.op in ops and node.encoded is None]
