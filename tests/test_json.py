@@ -55,7 +55,7 @@ COMMANDS = {
 """Exit codes by command line."""
 ERRORS = {
     "inspect nowhere.onnx": "File not found",
-    f"{RULES} no_such_rule": "did you mean",
+    f"{RULES} no_such_rule": "Did you mean",
     f"{RULES} gelu --no-such-option": "No such option",
     "rewrite in.onnx": "Missing argument",
     "inspekt in.onnx": "Did you mean surgeon inspect",
