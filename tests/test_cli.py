@@ -209,7 +209,7 @@ def test_report_must_not_replace_a_model(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     missing = tmp_path / "no" / "report.json"
     result = run("rewrite", path, tmp_path / "o.onnx", "-r", "gelu", "--report", missing)
-    assert "File not found" in one_sentence(result, 2)
+    assert "does not exist" in one_sentence(result, 2)
     assert not (tmp_path / "o.onnx").exists()
 
 

@@ -315,7 +315,7 @@ def test_devices_know_a_tensor_by_its_new_name(branching):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("out.json", "is named as text, and models are written as binary protobuf"),
+        ("out.json", "has a text suffix, but models are binary"),
         ("recipe.toml", "is not a model. Choose another file, or give --force"),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_folder_that_holds_files_is_left_alone(tmp_path):
     assert sorted(os.listdir(folder)) == ["m-1.onnx", "m-2.onnx", "m-3.onnx", "other"]
     with pytest.raises(surgeon.ModelFileError, match="is a file"):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "m.onnx", at=["b"])
-    with pytest.raises(surgeon.ModelFileError, match="File not found"):
+    with pytest.raises(surgeon.ModelFileError, match="does not exist"):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "no" / "parts", at=["b"])
 
 
