@@ -135,7 +135,7 @@ class OutputComparison:
             chosen = None if proof.far is None else run.leading_to(proof.far[1])
             for place in (place for part in kind for place in segments.all_nodes(part, chosen)):
                 self._kept_nodes.keep(place, "stretch", f"in the segment from {proof.first} on, {error_text(proof)}")
-        return len(self._kept_nodes.nodes) == known  # where all are kept already, the failure stays
+        return len(self._kept_nodes.nodes) == known  # if all are kept already, the failure remains
 
     def _keep_minimal(self, built: Candidate) -> bool:
         """Keep the segments with the largest effect; whether the error is within the limit then."""

@@ -1,4 +1,4 @@
-"""A rule: an operation, the patterns it is recognised by, and the form that each target wants.
+"""A rule: an operation, the patterns that match it, and the form for each target.
 
     @rule(patterns=[exact])
     def gelu(g: Graph, x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from surgeon.precision.analyses.stored_tensors import FILL, as_tensor, held, lie
 from surgeon.precision.planning.dtype_plan import DtypePlan
 from surgeon.runtime.sessions.float16_cast import float16_caster
 
-_OPSET = 13  # of ai.onnx, for the Casts of a model without ops of it; every current runtime supports it
+_OPSET = 13  # opset of ai.onnx for the Casts of a model without ops of ai.onnx; every current runtime supports it
 _TWICE = 4096  # bytes up to which a stored tensor that is needed in both dtypes is stored twice
 
 

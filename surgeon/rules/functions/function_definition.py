@@ -82,8 +82,8 @@ class LocalFunction(ABC):
     def __call__(self, g: Graph, *tensors: Any, **attributes: Any) -> Any:
         """Add a call; returns its output, or a tuple of several.
 
-        Attributes may follow the tensors by position.  One that is not given, or None, takes the default; all are
-        written out.  Raises RuleError for arguments that do not fit the function.
+        Attributes may follow the tensors by position.  One that is not given, or None, takes the default; the call
+        contains all.  Raises RuleError for arguments that do not fit the function.
         """
         inputs, given = self._bound(tensors, attributes)
         values = {name: self._value(name, value) for name, value in given.items()}
@@ -103,7 +103,7 @@ class LocalFunction(ABC):
 
     @property
     def body(self) -> Callable[..., Any]:
-        """The body as a pattern: its nodes written out, with the attributes as numbers to find."""
+        """The body as a pattern: its inlined nodes, with the attributes as numbers to match."""
 
         def is_attribute(item: Any) -> bool:
             return isinstance(item, TracedTensor) and item.name in self.signature.kinds
@@ -134,7 +134,7 @@ class LocalFunction(ABC):
 
     @abstractmethod
     def _protos(self, home: FunctionContext, ir_version: int) -> list[FunctionProto]:
-        """As `protos`, where functions may be."""
+        """As `protos`, if the model can have functions."""
 
     @abstractmethod
     def _write(self, g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -179,7 +179,7 @@ class LocalFunction(ABC):
         return _typed(name, made, kind)
 
     def as_rule(self) -> Rule:
-        """The rule that makes calls of the nodes of this name that have no body, by adding the function."""
+        """The rule that defines the nodes of this name that have no body, by adding the function."""
         summary = f"Define {self.op} as a local function, for nodes that have no definition."
 
         def define(g: Graph, match: Match) -> Any:
@@ -331,7 +331,7 @@ def _kind_used(proto: FunctionProto, name: str) -> int:
 
 
 def function(made: str | FunctionProto | Any) -> Any:
-    """Make a local function: a decorator that takes its name, or what becomes of a FunctionProto.
+    """Define a local function: a decorator with its name, or the function of a FunctionProto.
 
     The decorator takes a function of a graph and tensors that returns a tensor or several; its keyword-only parameters
     (float, int, bool, str, or lists of them) are attributes, with their defaults.

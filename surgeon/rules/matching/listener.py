@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from surgeon.rules.matching.pattern import NodePattern
 
 Continuation = Callable[[], bool]
-Reason = tuple[Any, ...]  # what does not fit: the name of a kind of failure, and the values that it is about
+Reason = tuple[Any, ...]  # a difference: the name of a kind of failure, and its values
 
 
 class Listener(Protocol):

@@ -11,7 +11,7 @@ from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, Node
 
 SIGHT = 3  # depth of op neighbourhoods
 SLACK = 1  # levels above the pattern's size
-FEW = 64  # number of nodes up to which other ops are looked behind
+FEW = 64  # maximum number of nodes at which the search looks past other ops
 
 
 @lru_cache(maxsize=4096)  # more patterns than all rules have, since each rewrite reads them in turn
@@ -64,7 +64,7 @@ def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, ma
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
     way = TolerantRootPaths(scope, compiled)
     seen: set[Node] = set()
-    late: list[Node] = []  # roots behind another op come last: most are explained by then
+    late: list[Node] = []  # roots above another op come last: most are explained by then
     anchors = [_nodes(scope, group) for group in groups[:breadth]]
     for nodes in anchors:
         is_rare = len(nodes) <= 2 * len(anchors[0]) + FEW

@@ -9,7 +9,7 @@ from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import Replacement, ReplacementNode, TensorRef
 
-NOTHING, OUTPUT = 0, 1  # places of the tensor that is left out and of what the match makes
+NOTHING, OUTPUT = 0, 1  # positions of the absent tensor and of the output
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,12 +63,12 @@ def _selected(elements: SymbolicElements, node: Node) -> Choice | None:
 
 
 def _always_true(index: Index, scope: Scope) -> Iterator[Found]:
-    """And with a condition that always holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
+    """An And with a condition that is always true.  Binds `x`, the other, the `condition`, and `y`, the result."""
     return _decided("And", _other_operand(True))(index, scope)
 
 
 def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
-    """Or with a condition that never holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
+    """An Or with a condition that is always false.  Binds `x`, the other, the `condition`, and `y`, the result."""
     return _decided("Or", _other_operand(False))(index, scope)
 
 
@@ -130,7 +130,7 @@ def _branch(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]
     outside = _outer_names(body.proto)
     function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
     function.output.extend(value.name for value in body.proto.output)
-    # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
+    # Constants were cut out of the nodes, also in inner bodies: the copies contain them again.
     function.node.extend(NodeProto.FromString(index.model.serialize(inner)) for inner in body.proto.node)
     bound = {"body": (function,), "outside": VariadicBinding(outside), "weights": (arrays,), "used": (used,)}
     return Found((node,), outputs, bound, made_by)

@@ -32,9 +32,9 @@ SIZES = ops_with("returns_sizes")
 def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYTES) -> Search:
     """A search for nodes whose results are fixed in the file.
 
-    most: bytes of the largest result that is computed.  growth: bytes that a result may take beyond the constants it is
-    made of and that go with it: a mask spread out of one number, say, stays as it is.  Binds `values`, the arrays of
-    the outputs.
+    most: bytes of the largest result that is computed.  growth: bytes by which a result may exceed the constants that
+    it replaces: a mask expanded from one number, for example, is not folded.  Binds `values`, the arrays of the
+    outputs.
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
@@ -163,7 +163,7 @@ class ConstantFolder:
 
         def sources(reader: Node) -> list[Node]:
             makers = (self.scope.producers.get(name) for name in reader.inputs)
-            # An earlier folded constant stands for its nodes.
+            # An earlier folded constant replaces its nodes.
             return [maker for maker in makers if maker is not None and (maker in self._made or not maker.original)]
 
         return sorted(reachable(sources(node), sources), key=lambda item: item.slot)

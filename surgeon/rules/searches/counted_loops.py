@@ -1,4 +1,4 @@
-"""Loops that end by a condition and count: their trip limit follows from it."""
+"""Loops that end by a condition and count: their trip count follows from it."""
 
 from collections.abc import Iterator
 from itertools import compress
@@ -35,10 +35,10 @@ class _Count(NamedTuple):
 
 
 def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
-    """Loop without a trip limit that goes on while a counter, one more each time, is below a limit that stays.
+    """A Loop without a trip count that runs while a counter, increased by one each time, is below a fixed limit.
 
     If its condition is another one, a Gather may index an unchanged tensor by the counter: past its end there are none.
-    Binds `body`, a function of one Loop with a trip limit, which is its first input; `start`, an integer, None for 0;
+    Binds `body`, a function of one Loop with a trip count, which is its first input; `start`, an integer, None for 0;
     `limit`, an integer, or a tensor with that size along `axis`; `more`, iterations beyond the limit; `tensors`, all
     further inputs of the function; and `used`, whether each output has readers.
     """
@@ -91,7 +91,7 @@ class _Counter:
         self._condition, self._iteration = outputs[0], inputs[0]
 
     def counts(self) -> Iterator[_Count]:
-        """Trip limits, by the loop's condition first, then by Gathers."""
+        """Trip counts, by the loop's condition first, then by Gathers."""
         pending = [self._condition]
         while pending:
             made = self._body.producers.get(self._source(pending.pop()))
@@ -152,7 +152,7 @@ class _Counter:
 
 
 def _limited(loop: NodeProto) -> FunctionProto:
-    """A function of a trip limit and of all tensors that a loop reads."""
+    """A function of a trip count and of all tensors that a loop reads."""
     names = list(dict.fromkeys(name for name in (*loop.input, *names_read(loop)) if name))
     loop.input[0] = "trip_limit"
     _add_identities(next(item.g for item in loop.attribute if item.name == "body"))

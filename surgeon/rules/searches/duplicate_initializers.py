@@ -10,7 +10,7 @@ from surgeon.rules.matching.pattern import Found, Search
 
 
 def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
-    """Initializers of the dtype, the shape and the bytes of an earlier one in the same graph, both of them read.
+    """Initializers with the dtype, shape and bytes of an earlier one in the same graph; both have readers.
 
     Binds `first`: the one that stays.  Their doc strings and metadata must be equal too.  One that must keep its name
     is found too, and refused later with the reason.  A tensor that a kernel overwrites is not shared.

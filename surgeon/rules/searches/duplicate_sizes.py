@@ -13,7 +13,7 @@ from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 
 def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
-    """Integers that follow from free dimensions of an input, and that an earlier node makes of the same dimensions.
+    """Integers that follow from dynamic dims of an input, and that an earlier node computes from the same dims.
 
     Binds `first`, the output of the earlier node.  Fixed sizes are left to constant folding.  Sizes that depend on dims
     of two inputs are not equal because the dims have the same name.

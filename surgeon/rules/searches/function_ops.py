@@ -18,7 +18,7 @@ from surgeon.shapes.index_shapes import shapes_of
 
 
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
-    """Nodes of ops of ai.onnx that the standard defines by others: functions.
+    """Nodes of ops of ai.onnx that the standard defines as functions of other ops.
 
     Binds `tensors` (the inputs that are present), `places` (for each input the number of its tensor, or None) and
     `used` (whether each output has readers); `standard_body` returns the body.

@@ -1,4 +1,4 @@
-"""Placeholders of torch's operators whose arguments are all inputs by position, numbers as constants."""
+"""Placeholders of PyTorch operators whose arguments are all positional inputs, with numbers as constants."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Numbers that are quantised and dequantised with the parameters that they were dequantised with before."""
+"""Tensors that are quantised and dequantised again with the parameters of an earlier DequantizeLinear."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -29,9 +29,9 @@ class _QuantParams(NamedTuple):
 
 
 def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
-    """A QuantizeLinear and a DequantizeLinear of it, of numbers that came so out of another, and were moved since.
+    """A QuantizeLinear and its DequantizeLinear, of numbers that were only moved since an earlier one.
 
-    Both of one scale and one zero point, constants.  Binds `x`, the numbers, and `scale`.
+    All have the same constant scale and zero point.  Binds `x`, the numbers, and `scale`.
     """
     for back in list(scope.by_op.get(DEQUANTIZE, ())):
         there = scope.producers.get(back.inputs[0]) if back.alive else None

@@ -63,7 +63,7 @@ def _by_grid(elements: SymbolicElements, node: Node) -> _Selection | None:
     columns = elements.columns(node.scope, indices)
     if columns is None or not 0 < shape[-1] <= len(own):
         return None
-    whole = own[shape[-1] :]  # axes behind the indexed ones
+    whole = own[shape[-1] :]  # axes after the indexed ones
     steps = [AffineIndex(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
     axes = range(len(shape) - 1 + len(whole))
     steps += [AffineIndex(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
