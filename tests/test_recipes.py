@@ -85,7 +85,7 @@ def test_what_was_done_has_to_be_the_same(recipe, tmp_path):
     out = tmp_path / "out.onnx"
     done = run("run", recipe, MODEL, out, "--expect-same")
     assert done.exit_code == 2
-    assert "run the recipe once with --lock" in done.output
+    assert "Run the recipe once with --lock" in done.output
     assert run("run", recipe, MODEL, out, "--lock").exit_code == 0
     assert run("run", recipe, MODEL, out, "--expect-same").exit_code == 0
     out.unlink()
@@ -104,10 +104,10 @@ def test_what_was_done_has_to_be_the_same(recipe, tmp_path):
     lock.write_text(json.dumps(held))
     done = run("run", recipe, MODEL, out, "--expect-same")
     assert done.exit_code == 3
-    assert "rename does otherwise than the last time (input_ids, tokens; it was: nothing)" in done.output
+    assert "rename differs from the lock file (input_ids, tokens; before: nothing)" in done.output
     for text in ("{}", '{"parts": [1]}', '{"parts": [{"edits": [["rename"]]}]}'):
         lock.write_text(text)
-        assert "is no lock of a recipe" in run("run", recipe, MODEL, out, "--expect-same").output
+        assert "is not the lock file of a recipe" in run("run", recipe, MODEL, out, "--expect-same").output
     assert not out.exists()
 
 
@@ -129,7 +129,7 @@ def test_a_lock_holds_values_and_no_sentences(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Rename, "apply", reworded)
     assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
     monkeypatch.setattr(Rename, "apply", lambda *given: (*reworded(*given), "the output 'y' is renamed too"))
-    with pytest.raises(surgeon.ExpectationUnmet, match="rename does otherwise"):
+    with pytest.raises(surgeon.ExpectationUnmet, match="rename differs from the lock file"):
         surgeon.run(recipe, MODEL, out, expect_same=True)
 
 
@@ -145,7 +145,7 @@ def test_a_lock_of_sentences_still_counts(recipe, tmp_path):
     assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
     old[0]["edits"][1][1] = ["input 'input_ids' is renamed to 'words'"]
     lock.write_text(json.dumps({"parts": old}))
-    with pytest.raises(surgeon.ExpectationUnmet, match="rename does otherwise .*tokens; it was: input_ids, words"):
+    with pytest.raises(surgeon.ExpectationUnmet, match="rename differs .*tokens; before: input_ids, words"):
         surgeon.run(recipe, MODEL, out, expect_same=True)
 
 
@@ -219,25 +219,25 @@ def test_what_a_killed_run_left_is_swept(tmp_path):
 
 WRONG = [
     ("targets = 'ort'", "line 1: a recipe has no 'targets'; did you mean 'target'?"),
-    ("target = 3", "line 1: 'target' has to be a text"),
+    ("target = 3", "line 1: 'target' must be a string"),
     ("strip = 1\n", "line 1: a recipe has no 'strip'"),
     ("\ntarget = 'onxn'\n[[step]]\nrules = 'gelu'", "line 2: Unknown target 'onxn'. Choose one of ort"),
     ("\nep = 'gpu'\n[[step]]\nrules = 'gelu'", "line 2: Unknown execution provider 'gpu'. Choose one of cpu"),
-    ("[step]\nrules = 'gelu'", "line 1: 'step' has to be a list; begin each step with [[step]]"),
+    ("[step]\nrules = 'gelu'", "line 1: 'step' must be a list. Start each step with [[step]]"),
     ("[[step]]\nstrip-doc = true\nrename = ['input_ids=a', 'b=c']", "line 3: The model has no tensor 'b'"),
     ("[[step]]\nstrip-doc = true\n[[step]]\nrename = 'b=c'", "line 4: The model has no tensor 'b'"),
-    ("[[step]]\n\nrenam = 'a=b'", "line 3: there is no edit 'renam'; did you mean 'rename'"),
+    ("[[step]]\n\nrenam = 'a=b'", "line 3: unknown edit 'renam'; did you mean 'rename'"),
     ("[[step]]\nrename = 'a'", "line 2: 'a' is not of the form OLD=NEW"),
-    ("[[step]]\nrename = 'a=b'\n[[step]]\n# here\nrules = 3", "line 5: 'rules' has to be a text or a list"),
+    ("[[step]]\nrename = 'a=b'\n[[step]]\n# here\nrules = 3", "line 5: 'rules' must be a string or a list"),
     ("[[step]]\nrules = 'gelu'\nexpects = {}", "line 3: a step of rules has no 'expects'; did you mean 'expect'?"),
-    ("[[step]]\nrules = 'gelu'\nupgrade = true", "line 3: 'upgrade' has to be a number or a text"),
+    ("[[step]]\nrules = 'gelu'\nupgrade = true", "line 3: 'upgrade' must be a number or a string"),
     ("[[step]]\nrename = { old = 'a' }", "line 2: rename missing 1 required positional argument: 'new'"),
     ("[[step]]\nappend-topk = { output = 'y', n = 3 }", "line 2: append-topk has no setting 'n'"),
-    ("[[step]]\nstrip-doc = 'yes'", "line 2: strip-doc takes nothing; write strip-doc = true"),
-    ("[[step]]\nrename = 'a=${b}'", "line 1: no variable is called 'b'; there is none."),
-    ("[[step]]\nrename = 'a=b", "is no TOML"),
-    ("[[step]]", "line 1: a step names an edit or rules"),
-    ("target = 'ort'", "has no step; begin one with [[step]]"),
+    ("[[step]]\nstrip-doc = 'yes'", "line 2: strip-doc takes no value. Write strip-doc = true"),
+    ("[[step]]\nrename = 'a=${b}'", "line 1: unknown variable 'b'; there is none."),
+    ("[[step]]\nrename = 'a=b", "is not valid TOML"),
+    ("[[step]]", "line 1: a step needs an edit or rules"),
+    ("target = 'ort'", "has no step. Start one with [[step]]"),
     ("[[step]]\nrename = 'input_id=b'", "line 2: The model has no tensor 'input_id'; did you mean 'input_ids'?"),
     ("[[step]]\nstrip-doc = true\n[[step]]\nrules = 'gelo'", "line 4: No rule named 'gelo'"),
 ]
@@ -260,7 +260,7 @@ def test_a_variable_that_there_is_not(recipe, tmp_path):
     assert "has no variable 'nam'; did you mean 'name'" in done.output
     done = run("run", recipe, MODEL, tmp_path / "out.onnx", "--set", "window=3")
     assert done.exit_code == 2
-    assert "has no variable 'window'; declare it under [variables] of the recipe" in done.output
+    assert "has no variable 'window'; declare it under [variables] in the recipe" in done.output
 
 
 def test_rule_files_are_found_beside_the_recipe(tmp_path, monkeypatch):
@@ -297,7 +297,7 @@ def test_a_command_line_is_recorded(tmp_path):
 
 
 def test_what_is_no_recipe_is_reported():
-    with pytest.raises(surgeon.UsageError, match="A recipe is a surgeon.Recipe, or the path of its file, not None"):
+    with pytest.raises(surgeon.UsageError, match="A recipe must be a surgeon.Recipe or the path of a file, not None"):
         surgeon.run(None, "in.onnx", "out.onnx")
 
 

@@ -98,7 +98,7 @@ CASES = [
     # recipes
     ("run m.onnx o.onnx", "No recipe given: m.onnx is not a TOML file. Put the recipe first: surgeon run RECIPE.toml"),
     ("run m.onnx", "first: surgeon run RECIPE.toml m.onnx; without a recipe: surgeon rewrite m.onnx OUT"),
-    ("run m.onnx o.onnx r.toml", "give a TOML file, and the models behind it: surgeon run RECIPE IN OUT"),
+    ("run m.onnx o.onnx r.toml", "Give a TOML file first, then the models: surgeon run RECIPE IN OUT"),
     ("run r.toml m.onnx", "Give IN and OUT for one model, or --over MODELS --to FOLDER for many."),
     ("run r.toml --over m.onnx placeholder.onnx --to out", "If the shell expanded a pattern to several files"),
 ]

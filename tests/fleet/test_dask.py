@@ -162,7 +162,7 @@ def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
     to = ("--to", tmp_path / "out", "--engine", dask)
     ran = run("run", tmp_path / "r.toml", "--over", f"{tmp_path}/zoo/*.onnx", *to)
     assert ran.exit_code == 2
-    assert f"has surgeon {here['surgeon']} where this process has 9.9; give all the same." in ran.stderr
+    assert f"has surgeon {here['surgeon']}, but this process has 9.9. Install the same version" in ran.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -174,7 +174,7 @@ def test_rules_that_workers_do_not_reach_begin_nothing(dask, tmp_path, monkeypat
     files = [tmp_path / "zoo/a.onnx", tmp_path / "not/there.py"]
     from surgeon.automation.fleet.execution.dask_engine import connect
 
-    with pytest.raises(surgeon.UsageError, match=r"does not reach .*not/there.py; use a store, or mount it"):
+    with pytest.raises(surgeon.UsageError, match=r"cannot read .*not/there.py. Use a store, or mount"):
         connect(dask, None, list(map(os.fspath, files)))
 
 
@@ -186,7 +186,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch)
     address = f"dask://127.0.0.1:{parts.free_port()}"
     asked, client = [], distributed.Client
     monkeypatch.setattr(distributed, "Client", lambda at, **how: asked.append(how["timeout"]) or client(at, **how))
-    with pytest.raises(surgeon.UsageError, match="There is no scheduler at tcp://127.0.0.1"):
+    with pytest.raises(surgeon.UsageError, match="No scheduler found at tcp://127.0.0.1"):
         surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "out", engine=address)
     assert asked == [0.5]
     assert not (tmp_path / "out").exists()

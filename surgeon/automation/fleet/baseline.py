@@ -32,7 +32,7 @@ def load_baseline(path: str) -> RunDatabase:
     try:
         database.add_previous_rows(row_from_dict(row) for row in read_table(path))
     except (TypeError, ValueError, KeyError, IndexError):
-        raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
+        raise UsageError(f"{path} contains no rows of a fleet. Give a file that --rows wrote.") from None
     return database
 
 
@@ -40,7 +40,7 @@ def changes(database: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
     """All differences from the baseline, regressions first."""
     found = [change for row in database.rows() for change in _changes_of_model(row, baseline.previous_row(row.model))]
     found += [
-        FleetChange(row.model, "it is not among the models any more", False)
+        FleetChange(row.model, "it is no longer among the models", False)
         for row in baseline.previous_rows()
         if not database.has(row.model)
     ]
@@ -70,18 +70,18 @@ def _changes_of_model(now: FleetRow, then: FleetRow | None) -> Iterator[FleetCha
             and now.outcome != "proved"
         )
         why = f": {now.why}" if now.why else ""
-        yield change(f"it is {now.outcome} where it was {then.outcome}{why}", worse)
+        yield change(f"it is {now.outcome}, but was {then.outcome}{why}", worse)
     if now.is_wrong and not now.counts and now.outcome != "failed":
         return  # nothing to compare
     for rule in dict.fromkeys([*then.counts, *now.counts]):
         before, after = then.counts.get(rule, 0), now.counts.get(rule, 0)
         if before != after:
             times = "time" if after == 1 else "times"
-            yield change(f"{rule} fired {after:,} {times}, and {before:,} before", after < before)
+            yield change(f"{rule} was applied {after:,} {times}, {before:,} before", after < before)
     lost = then.proofs.get("proved", 0) - now.proofs.get("proved", 0)
     open_now = sum(now.proofs.values()) - now.proofs.get("proved", 0)
     open_then = sum(then.proofs.values()) - then.proofs.get("proved", 0)
     if lost > 0 and open_now > open_then:
-        yield change(f"{open_now:,} sites are not proved, and {open_then:,} before", True)
+        yield change(f"{open_now:,} sites are not proved, {open_then:,} before", True)
     if now.nodes[1] != then.nodes[1] and then.nodes[1]:
-        yield change(f"it has {now.nodes[1]:,} nodes, and {then.nodes[1]:,} before", now.nodes[1] > then.nodes[1])
+        yield change(f"it has {now.nodes[1]:,} nodes, {then.nodes[1]:,} before", now.nodes[1] > then.nodes[1])

@@ -29,7 +29,7 @@ class Fleet(ResultBase):
     book: RunDatabase = field(repr=False)
     """The rows, on disk."""
     seconds: float = 0.0
-    """How long the run took, in seconds."""
+    """Duration of the run in seconds."""
     changes: list[FleetChange] = field(default_factory=list)
     """Differences from the baseline, regressions first."""
     has_baseline: bool = False
@@ -53,13 +53,13 @@ class Fleet(ResultBase):
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many models have each outcome, the worst first."""
+        """Number of models by outcome, the worst first."""
         found = self.book.outcomes()
         return {outcome: found[outcome] for outcome in OUTCOMES_BY_SEVERITY if outcome in found}
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule fired, over all models."""
+        """Number of sites that each rule rewrote, over all models."""
         found: Counter[str] = Counter()
         for row in self:
             found.update(row.counts)
@@ -67,7 +67,7 @@ class Fleet(ResultBase):
 
     @property
     def kept(self) -> int:
-        """How many models were up to date and were skipped."""
+        """Number of models that were up to date and skipped."""
         return self.book.kept()
 
     @property
@@ -78,7 +78,7 @@ class Fleet(ResultBase):
 
     @property
     def stale(self) -> Iterator[FleetRow]:
-        """The rows of failed models whose targets still hold results of earlier runs."""
+        """The rows of failed models whose targets still have results of earlier runs."""
         return (row for row in self.wrong if row.stale)
 
     @property
@@ -88,7 +88,7 @@ class Fleet(ResultBase):
 
     @property
     def regressions(self) -> list[FleetChange]:
-        """What is worse than in the baseline."""
+        """The changes for the worse since the baseline."""
         return [change for change in self.changes if change.is_regression]
 
     @property

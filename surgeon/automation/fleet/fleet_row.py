@@ -33,13 +33,13 @@ class FleetRow:
     outcome: str = ""
     """proved, unchanged, unproved, unchecked or failed as in a recipe, or one of these:
 
-    refused (the model cannot be read, or a step does not fit it), unexpected (`expect` is not met), late, memory,
-    crashed (how its process ended), lost (with its worker), unwritten (the store did not accept it).
+    refused (the model cannot be read, or a step does not fit it), unexpected (`expect` is not met), late, memory.
+    Others are crashed (its process ended), lost (with its worker), and unwritten (the store did not accept it).
     """
     why: str = ""
     """The reason for the outcome as a sentence, if there is one."""
     counts: dict[str, int] = field(default_factory=dict)
-    """How often each rule fired; rules that did not fire are left out."""
+    """Number of sites that each rule rewrote, without rules that rewrote none."""
     edits: list[str] = field(default_factory=list)
     """Sentences that edits report."""
     rolled_back: int = 0
@@ -73,7 +73,7 @@ class FleetRow:
     kept: bool = False
     """Whether the result was up to date, so that the model was skipped."""
     stale: bool = False
-    """Whether a file of an earlier run lies at the target."""
+    """Whether a file of an earlier run is at the target."""
 
     @property
     def is_wrong(self) -> bool:

@@ -46,9 +46,9 @@ class ModelLimits:
     def require(self) -> None:
         """Raise UsageError for limits under which no model can run."""
         if not 0 < self.seconds < float("inf"):
-            raise UsageError(f"A model cannot take {self.seconds:g} s; give it some, as in --model-time 600.")
+            raise UsageError(f"{self.seconds:g} s is not enough for a model. Give more, for example --model-time 600")
         if self.memory is not None and self.memory < 1 << 28:
-            raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
+            raise UsageError("A model needs at least 256 MB of memory. Give more, for example --model-memory 4GB")
 
     def to_list(self) -> list[float]:
         """The limits as a row has them."""
@@ -89,7 +89,7 @@ class FleetSettings:
         self.options.require()
         self.limits.require()
         if self.external_data == "share":
-            raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
+            raise UsageError("Results go to another folder, so they cannot share data files. Use --external-data copy")
         for place, step in enumerate(self.recipe.steps):
             if isinstance(step, Rules):
                 try:
@@ -153,7 +153,7 @@ class ModelJob:
     sibling_folders: tuple[str, ...] = ()
     """Source folders of other models whose results go to the same folder as this model's result."""
     previous_data_files: tuple[str, ...] = ()
-    """Names of the data files beside the previous result."""
+    """Names of the data files of the previous result."""
     stage: Path = Path()
     """A folder for temporary files."""
     memory: int = 0

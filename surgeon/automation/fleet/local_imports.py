@@ -23,7 +23,7 @@ _IMPORTERS = ("import_module", "__import__")
 def local_imports(files: Iterable[Path]) -> list[Path]:
     """The local modules that Python files import, directly or through other local modules, in order, without the files.
 
-    A local module lies in the folder of the file, or on `sys.path` outside installed packages.  A file that is read by
+    A local module is in the folder of the file, or on `sys.path` outside installed packages.  A file that is read by
     other means, or a module whose name is computed, is not found.
     """
     files_given = [Path(os.path.realpath(file)) for file in files]

@@ -1,4 +1,4 @@
-"""Which models a run covers, and the name of each below the target.  Invalid sources are refused here."""
+"""The models of a run, and the name of each below the target.  Invalid sources are rejected here."""
 
 import os
 import re
@@ -37,19 +37,19 @@ def find_models(sources: Sources, to: str, database: RunDatabase) -> FoundModels
     found = FoundModels(database)
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not given or not all(given):
-        raise UsageError("No model is named; give a pattern, as in 'zoo/**/*.onnx'.")
+        raise UsageError("No models given. Give a pattern, for example 'zoo/**/*.onnx'.")
     storage, root = storage_of(to)
     _refuse_loops(given, storage, root)
     clash = database.plan(map(_with_valid_name, _listed_models(given, found)))
     if clash is not None:
         both = " and ".join(clash)
-        raise UsageError(f"{both} would have one name below {to}; rename one, or name them in a table.")
+        raise UsageError(f"{both} would have the same name below {to}. Rename one, or give names in a table.")
     if not database.count:
-        raise UsageError(f"No model fits {' or '.join(map(str, given))}; see that it is spelled as the store has it.")
+        raise UsageError(f"No model matches {' or '.join(map(str, given))}. Check the spelling.")
     for model in database.planned():
         where, path = _source_storage(model.source, storage)
         if where.is_same(storage) and path == storage.join(root, model.name):
-            raise UsageError(f"{model.source} would be written over itself; give another folder for the results.")
+            raise UsageError(f"{model.source} would be overwritten. Give another folder for the results.")
     return found
 
 
@@ -58,10 +58,10 @@ def _with_valid_name(model: PlannedModel) -> PlannedModel:
     try:
         f"{model.name}{model.source}".encode()
     except UnicodeEncodeError:
-        raise UsageError(f"The name of {model.source} is not in UTF-8; give the file another.") from None
+        raise UsageError(f"The name of {model.source} is not valid UTF-8. Rename the file.") from None
     parts = model.name.split("/")
     if "\0" in model.name or parts[0] == METADATA_FOLDER or not {"", ".", ".."}.isdisjoint(parts):
-        raise UsageError(f"The result of {model.source} cannot be called {model.name!r} below the target; correct it.")
+        raise UsageError(f"The result of {model.source} cannot have the name {model.name!r}. Change it in the table.")
     return model
 
 
@@ -81,8 +81,8 @@ def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
         inside = storage.join(root, "any/model.onnx"), storage.join(root, "model.onnx")
         if where.is_same(storage) and any(fits(pattern).fullmatch(path) for path in inside):
             raise UsageError(
-                f"The results in {storage.url(root)} would fit {source} and be models of the next run; "
-                "give a folder outside of it."
+                f"The results in {storage.url(root)} would match {source}, and become models of the next run. "
+                "Give a folder outside the pattern."
             )
 
 
@@ -96,7 +96,7 @@ def _listed_models(given: list[Any], found: FoundModels) -> Iterator[PlannedMode
             storage, path = storage_of(source)
             file = storage.stored(path)
             if file is None:
-                raise UsageError(f"{source} {_missing_reason(source, storage, path)}.")
+                raise UsageError(_missing_reason(source, storage, path))
             yield PlannedModel(path.rpartition("/")[2], storage.url(path), file.size, file.token)
 
 
@@ -106,12 +106,12 @@ def _is_pattern(source: str) -> bool:
 
 
 def _missing_reason(source: str, storage: Storage, path: str) -> str:
-    """Why a source is not a model."""
+    """The message for a source that is not a model."""
     if storage.is_local and os.path.isdir(path):
-        return f"is a folder; write {source.rstrip('/')}/**/*.onnx"
+        return f"{source} is a folder. Give a pattern: {source.rstrip('/')}/**/*.onnx"
     if storage.is_local and os.path.exists(path):
-        return "is no file that can be read twice; write the model to one"
-    return "is not there; correct it"
+        return f"{source} is not a regular file. Write the model to a file first."
+    return f"File not found: {source}"
 
 
 def _models_of_pattern(pattern: str, found: FoundModels) -> Iterator[PlannedModel]:
@@ -162,20 +162,19 @@ def _character_class(pattern: str, inverted: str, characters: str) -> str:
     try:
         re.compile(expression)
     except re.error:
-        raise UsageError(f"[{characters}] of {pattern} is no range of characters; write its ends in order.") from None
+        raise UsageError(f"[{characters}] in {pattern} is not a range of characters. Reverse its ends.") from None
     return expression
 
 
 def _models_of_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
-    """The models that a list or a table names; paths in a local file are relative to its folder."""
+    """The models of a list or a table; paths in a local file are relative to its folder."""
     rows = list(read_table(table))
     if not rows:
-        raise UsageError(f"{table} names no model; write one to a line.")
+        raise UsageError(f"{table} contains no model. Write one per line.")
     column = next((name for name in _COLUMNS if name in rows[0]), _COLUMNS[0])
     invalid_row = next((number for number, row in enumerate(rows, 1) if not isinstance(row.get(column), str)), None)
     if invalid_row is not None:
-        which = f"Row {invalid_row} of {table} has no {column!r}"
-        raise UsageError(f"{which}, a text that says where a model lies; write it there.")
+        raise UsageError(f"Row {invalid_row} of {table} has no {column!r}, the path or URL of a model.")
     local = "://" not in table
     urls = [str(row[column]) for row in rows]
     urls = [str(Path(table).parent / url) if local and "://" not in url else url for url in urls]
@@ -186,7 +185,7 @@ def _models_of_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
         storage, path = storage_of(url)
         file = storage.stored(path)
         if file is None:
-            raise UsageError(f"{table} names {url}, which is not there; correct it.")
+            raise UsageError(f"File not found: {url} (in {table})")
         name = str(row.get("model") or path[len(common) :].lstrip("/"))
         yield PlannedModel(name, storage.url(path), file.size, file.token)
 

@@ -1,4 +1,4 @@
-"""Stores proofs beside the results, so that other models can reuse them."""
+"""Stores proofs in the folder of the results, so that other models can reuse them."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ _seen: dict[tuple[str, str], tuple[SiteProof, str]] = {}
 
 
 class FleetProofStore:
-    """The proofs of a target, for one model.  `used` counts the reused proofs by the model that made them.
+    """The proofs of a target that one model uses.  `used` counts the reused proofs by the model that they come from.
 
     If a store does not answer, no proof is found, and the model proves its sites itself.
     """
@@ -31,7 +31,7 @@ class FleetProofStore:
         return self._storage.join(self._folder, f"{self._environment}/{key[:2]}/{key}.json")
 
     def find(self, key: str) -> SiteProof | None:
-        """The proof of a case; counts it in `used` if another model made it."""
+        """The proof of a case; counts it in `used` if it comes from another model."""
         found = _seen.get((self._where, key)) or self._read(key)
         if found is None:
             return None

@@ -49,7 +49,7 @@ class RunDatabase:
     def plan(self, models: Iterable[PlannedModel]) -> tuple[str, str] | None:
         """Add models; returns the sources of the first two models with the same name, and stops there.
 
-        A model that is named twice counts once.
+        A model that is given twice counts once.
         """
         for model in models:
             row = (model.name, model.source, model.size, model.token)
@@ -75,7 +75,7 @@ class RunDatabase:
 
     @property
     def count(self) -> int:
-        """How many models are planned."""
+        """Number of planned models."""
         return int(self._tables.execute("SELECT COUNT(*) FROM plan").fetchone()[0])
 
     def has(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Saves rows beside the results: one by one during a run, in one file at its end, for the next run to read."""
+"""Saves the rows of a run in the folder of its results, where the next run reads them."""
 
 import json
 import tempfile

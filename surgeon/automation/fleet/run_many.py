@@ -53,9 +53,9 @@ def run_many(
     begins: OnStart | None = None,
     dashboard: OnStart | None = None,
 ) -> Fleet:
-    """Run a recipe on many models, each in a process of its own with limits, and say what came of each.
+    """Run a recipe on many models, each in its own process with limits, and report the outcome of each.
 
-    Whatever one model does, its row says so and the rest goes on.
+    If a model fails, its row says why, and the other models continue.
 
     Args:
         recipe: the recipe, or the path of its file.
@@ -65,27 +65,27 @@ def run_many(
         variables: value of `${name}` in the recipe.
         engine: where the models are processed: "local", "dask" (the configured scheduler) or "dask://HOST:PORT".
         jobs: number of models to process in parallel on this machine.
-        client: a Dask client, in place of an engine.
+        client: a Dask client, instead of an engine.
         resume: skip models that are done and unchanged.
         baseline: rows of an earlier run (.jsonl or .parquet) to compare with those of this run.
         rows: write one row per model: .jsonl is appended during the run, .parquet is written at the end.
         own_proofs: repeat proofs that another model of this run already has.
         model_time: wall-clock limit for one model, in seconds.
         model_memory: memory limit for the process of one model, for example 4GB.  In Python, bytes.  Default: none.
-        check: "auto" proves every site of rules and what edits claim, "none" nothing.
-        require_proof: treat what cannot be proved as failed.
-        external_data: what becomes of data files: "auto", "copy" or "inline".
-        dry_run: say what would be done, write nothing.
+        check: "auto" proves each rewritten site and each edit; "none" checks nothing.
+        require_proof: treat unproved results as failures.
+        external_data: how data files are written: "auto", "copy" or "inline".
+        dry_run: report the changes, but write nothing.
         options: seeds, sizes, tolerances and limits of the checks.
-        progress: called with each row, how many are done and how many there are.
-        begins: called with the name of each model that is begun.
-        dashboard: called with the address of Dask's dashboard before the first, where there is one.
+        progress: called with each row, the number of finished models and the number of all models.
+        begins: called with the name of each model that starts.
+        dashboard: called before the first model with the address of Dask's dashboard, if it has one.
 
     Returns:
         A Fleet, which is iterable: a FleetRow for each model.
 
     Raises:
-        SurgeonError: what is asked for cannot begin; nothing was done.
+        SurgeonError: the run cannot start; nothing was done.
 
     Examples:
         >>> import surgeon
@@ -96,7 +96,7 @@ def run_many(
     """
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
-        raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+        raise UsageError("variables are only for a recipe file. Create the Recipe with the values themselves.")
     options = resolve_options(options)
     if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
         options = replace(options, jobs=1)  # other models have the other cores
@@ -146,11 +146,11 @@ def _engine(
     engine: str, jobs: int, client: Any, *, on_start: OnStart | None, files: Iterable[Path]
 ) -> FleetEngine:
     if jobs < 1:
-        raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
+        raise UsageError(f"The number of jobs must be at least 1, not {jobs}.")
     if client is None and engine == "local" and jobs == 1:
         return SequentialEngine(on_start)
     if client is None and engine != "local" and engine != "dask" and not _SCHEDULER.match(engine):
-        raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
+        raise UsageError(f"Unknown engine {engine!r}. Choose local, dask or dask://HOST:PORT.")
     from surgeon.automation.fleet.execution.dask_engine import DaskEngine, connect, start_local  # Dask is an extra
 
     paths = [str(path) for path in files]
@@ -203,12 +203,12 @@ class _FleetRun:
                         self.progress(row, done, total)
             except EngineDisconnected as error:
                 left = f"{total - done:,} of {total:,} models are left"
-                ended = f"{str(error).capitalize()}, and {left}: run again with --resume."
+                ended = f"{str(error).capitalize()}, and {left}. Run it again with --resume."
         if not self.settings.dry_run:
             try:
                 self._history.end(self.database)
             except ModelFileError as error:
-                ended = ended or f"The rows stay where they are: {error}"
+                ended = ended or f"The rows could not be merged into one file: {error}"
         if self.table is not None and not is_growing:
             write_parquet(self.database.rows(), self.table)
         return ended
@@ -235,7 +235,7 @@ class _FleetRun:
             yield row
 
     def _note_stale_result(self, row: FleetRow) -> None:
-        """Mark the row of a model without a result if a file of an earlier run lies at its target; that file stays."""
+        """Mark the row of a model without a result if a file of an earlier run is at its target; that file stays."""
         row.stale = False
         if row.is_wrong and not row.made:
             with suppress(ModelFileError, TransientStorageError):  # the row reports a store that does not answer

@@ -25,7 +25,7 @@ def read_table(url: str) -> Iterator[Mapping[str, Any]]:
     """
     storage, path = storage_of(url)
     if storage.stored(path) is None:
-        raise UsageError(f"There is no table {url}; correct its name.")
+        raise UsageError(f"Table not found: {url}")
     if url.endswith(".parquet"):
         yield from _parquet_rows(url)
         return
@@ -42,7 +42,7 @@ def read_table(url: str) -> Iterator[Mapping[str, Any]]:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise UsageError(f"{url}, line {number}: it is no JSON object; write the table anew.")
+            raise UsageError(f"{url}, line {number}: not a JSON object")
         yield found
 
 
@@ -66,7 +66,7 @@ def _parquet(url: str) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise UsageError(f"{url} is parquet, which needs pyarrow: pip install pyarrow, or use .jsonl.") from None
+        raise UsageError(f"{url} needs pyarrow. Install it (pip install pyarrow), or use .jsonl.") from None
     return parquet
 
 
@@ -78,13 +78,13 @@ def _with_parsed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
 def require_table(path: str, sources: Iterable[str | os.PathLike[str]]) -> None:
     """Raise UsageError for a table that cannot be written, or that is one of the sources."""
     if any(os.path.realpath(path) == os.path.realpath(source) for source in sources):
-        raise UsageError(f"{path} names the models; give another file for the rows.")
+        raise UsageError(f"{path} is the table of the models. Give another file for the rows.")
     if not path.endswith((".jsonl", ".parquet")):
-        raise UsageError(f"{path} is no table; its name ends in .jsonl or .parquet.")
+        raise UsageError(f"{path} must end in .jsonl or .parquet.")
     if path.endswith(".parquet"):
         _parquet(path)
     if not Path(path).absolute().parent.is_dir():
-        raise UsageError(f"The folder of {path} does not exist: create it first.")
+        raise UsageError(f"The folder of {path} does not exist. Create it first.")
 
 
 @contextmanager

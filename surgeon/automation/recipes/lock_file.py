@@ -1,6 +1,6 @@
-"""The lock of a recipe: a file that says what each step did, for the next run to do the same.
+"""The lock of a recipe: a file that records the changes of each step, so that the next run can repeat them.
 
-It holds counts and values, no sentences: an edit is its flag, its value, and the names and numbers of each change.
+It contains counts and values, no sentences: an edit is its flag, its value, and the names and numbers of each change.
 """
 
 import json
@@ -23,7 +23,7 @@ _VALUE = re.compile(r"(?<!\w)(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|(-?\d
 
 
 def read_lock(recipe: Recipe, parts: Sequence[Report], report: Report) -> dict[int, dict[str, Any]]:
-    """What each part of a recipe did the last time, by the id of its report.
+    """The recorded changes of each part of a recipe, by the id of its report.
 
     Raises UsageError without a lock, ModelFileError for another file, and ExpectationUnmet, with the report, if the
     recipe has other steps.
@@ -32,32 +32,32 @@ def read_lock(recipe: Recipe, parts: Sequence[Report], report: Report) -> dict[i
     try:
         found = [_part(part) for part in json.loads(path.read_text(encoding="utf-8"))["parts"]]
     except FileNotFoundError:
-        raise UsageError(f"There is no {path}: run the recipe once with --lock to say what it does.") from None
+        raise UsageError(f"Lock file not found: {path}. Run the recipe once with --lock to write it.") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        how = "run the recipe once with --lock to write it anew"
-        raise ModelFileError(f"{path} is no lock of a recipe: {how}.") from None
+        how = "Run the recipe once with --lock to write it again"
+        raise ModelFileError(f"{path} is not the lock file of a recipe. {how}.") from None
     if len(found) != len(parts):
         raise ExpectationUnmet(
-            f"The recipe has {len(parts)} parts, and {len(found)} the last time; nothing was written.", report
+            f"The recipe has {len(parts)} parts, but the lock file has {len(found)}. Nothing was written.", report
         )
     if sum(isinstance(step, Edit) for step in recipe.steps) != sum(len(part["edits"]) for part in found):
-        raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", report)
+        raise ExpectationUnmet("The edits of the recipe differ from its lock file. Nothing was written.", report)
     return {id(part): before for part, before in zip(parts, found, strict=True)}
 
 
 def require_same(report: Report, before: dict[str, Any]) -> None:
-    """Raise ExpectationUnmet if a part of a recipe does otherwise than the last time."""
+    """Raise ExpectationUnmet if the changes of a part differ from the recorded ones."""
     if isinstance(report, RewriteReport):
         confirm_counts(report, {rule: before["rules"].get(rule, 0) for rule in report.counts})
     for now, then in zip(map(_entry, report.edits), before["edits"], strict=False):
         if any(then.get(key, value) != value for key, value in now.items()):
             texts = ["; ".join(", ".join(values) for values in one["changes"]) or "nothing" for one in (now, then)]
-            was = f"{texts[0]}; it was: {texts[1]}"
-            raise ExpectationUnmet(f"{now['edit']} does otherwise than the last time ({was}); nothing was written.")
+            was = f"{texts[0]}; before: {texts[1]}"
+            raise ExpectationUnmet(f"{now['edit']} differs from the lock file ({was}). Nothing was written.")
 
 
 def write_lock(recipe: Recipe, parts: Sequence[Report]) -> None:
-    """Write what each part of a recipe did.  Raises ModelFileError."""
+    """Write the changes of each part of a recipe.  Raises ModelFileError."""
     held = [
         {"rules": part.counts} if isinstance(part, RewriteReport) else {"edits": list(map(_entry, part.edits))}
         for part in parts
@@ -72,18 +72,18 @@ def write_lock(recipe: Recipe, parts: Sequence[Report]) -> None:
 def _path(recipe: Recipe) -> Path:
     """The path of a recipe's lock file.  Raises UsageError for a recipe without a file."""
     if recipe.path is None:
-        raise UsageError("Only a recipe that is a file has a lock beside it; save it and load it first.")
+        raise UsageError("Only a recipe from a file has a lock file. Save the recipe and load it first.")
     return recipe.path.with_name(recipe.path.name + _LOCK)
 
 
 def _entry(done: AppliedEdit) -> dict[str, Any]:
-    """What an edit did, as a lock holds it."""
+    """The changes of an edit, as a lock contains them."""
     value = done.edit.spelling if isinstance(done.edit, Edit) else ""
     return {"edit": done.edit.flag, "value": value, "changes": list(map(_values, done.said))}
 
 
 def _part(held: dict[str, Any]) -> dict[str, Any]:
-    """What a lock holds of a part; those of earlier versions have the flag and the sentences of each edit."""
+    """The content of a lock for a part; locks of earlier versions have the flag and the sentences of each edit."""
     edits = [
         {"edit": item[0], "changes": list(map(_values, item[1]))}
         if isinstance(item, list)

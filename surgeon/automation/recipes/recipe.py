@@ -31,11 +31,11 @@ class Rules:
     skip: tuple[str, ...] = ()
     """Shell patterns of node names that are not rewritten."""
     approximate: bool = False
-    """Whether rules run that change numbers beyond rounding, also if not named themselves."""
+    """Whether rules run whose results differ by more than rounding."""
     upgrade: int | Literal["auto", "none"] = "none"
     """The opset to upgrade the model to first, "auto" or "none"."""
     expect: Mapping[str, int] = field(default_factory=dict)
-    """How often rules must fire, by rule name."""
+    """Number of sites that each rule must rewrite, by rule name."""
 
 
 Step: TypeAlias = Edit | Rules
@@ -56,25 +56,25 @@ class Recipe:
     steps: Sequence[Step]
     """Values of `surgeon.edits`, and `surgeon.Rules`."""
     target: str = "ort"
-    """Where the model is to run; see `surgeon.rewrite`."""
+    """The runtime of the model; see `surgeon.rewrite`."""
     ep: str | None = None
     """The execution provider; see `surgeon.rewrite`."""
     path: Path | None = field(default=None, compare=False)
-    """The path of its file; None for a recipe made in Python."""
+    """The path of its file; None for a recipe created in Python."""
     lines: Sequence[int] = field(default=(), compare=False, repr=False)
     """The line of each step in the file."""
 
     def at(self, step: int) -> str:
-        """The position of a step as a prefix of messages; empty for a recipe made in Python."""
+        """The position of a step as a prefix of messages; empty for a recipe created in Python."""
         return "" if self.path is None else f"{self.path}, line {self.lines[step]}: "
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
         for step in self.steps:
             if not isinstance(step, (Edit, Rules)):
-                raise UsageError(f"{step!r} is no step of a recipe; give values of surgeon.edits, and surgeon.Rules.")
+                raise UsageError(f"{step!r} is not a step of a recipe. Use values of surgeon.edits, and surgeon.Rules.")
         if not self.steps:
-            raise UsageError("The recipe has no step; name an edit or rules.")
+            raise UsageError("The recipe has no step. Add an edit or rules.")
 
     def text(self) -> str:
         """The text of the recipe's file."""
@@ -86,10 +86,10 @@ class Recipe:
         """Write the recipe to a file.
 
         Args:
-            path: where.
+            path: the path of the file.
 
         Raises:
-            ModelFileError: it cannot be written.
+            ModelFileError: the file cannot be written.
         """
         write_recipe(path, self.text())
 

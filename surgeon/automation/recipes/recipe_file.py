@@ -63,15 +63,15 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
     """Read a recipe from its file.
 
     Args:
-        path: of a TOML file.
-        variables: values for `${name}` in it, in place of those of its table `variables`.
+        path: the path of a TOML file.
+        variables: values for `${name}` in it, instead of those in its table `variables`.
 
     Returns:
         The recipe.
 
     Raises:
         ModelFileError: the file cannot be read.
-        UsageError: it says something else than a recipe does; the sentence names the line.
+        UsageError: the file is not a recipe; the message has the line.
 
     Examples:
         >>> import surgeon
@@ -80,19 +80,19 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
         (Rules(rules='gelu', inline=(), only=(), skip=(), approximate=False, upgrade='none', expect={}),)
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"A recipe is a surgeon.Recipe, or the path of its file, not {path!r}.")
+        raise UsageError(f"A recipe must be a surgeon.Recipe or the path of a file, not {path!r}.")
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors of Windows add a byte order mark
     except UnicodeDecodeError:
-        how = f"give a TOML file, and the models behind it: {command('run', 'RECIPE', 'IN', 'OUT')}"
-        raise ModelFileError(f"The recipe {path} is no text in UTF-8; {how}.") from None
+        how = f"Give a TOML file first, then the models: {command('run', 'RECIPE', 'IN', 'OUT')}"
+        raise ModelFileError(f"The recipe {path} is not UTF-8 text. {how}") from None
     except OSError as error:
         raise ModelFileError(f"The recipe {path} cannot be read: {error.strerror}.") from None
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"The recipe {path} is no TOML: {error}.") from None
+        raise UsageError(f"The recipe {path} is not valid TOML: {error}.") from None
     return _RecipeFile(TomlSource(path, text), variables or {}).recipe(found)
 
 
@@ -108,12 +108,12 @@ class _RecipeFile:
             if key not in _TOP_LEVEL_KEYS:
                 raise self._at.error_at(f"a recipe has no {key!r}; {did_you_mean(key, _TOP_LEVEL_KEYS)}", key=key)
             if not isinstance(value, _TOP_LEVEL_KEYS[key]):
-                begin = "; begin each step with [[step]]" if key == "step" else ""
-                raise self._at.error_at(f"{key!r} has to be {_TYPE_NAMES[_TOP_LEVEL_KEYS[key]]}{begin}.", key=key)
+                begin = ". Start each step with [[step]]" if key == "step" else ""
+                raise self._at.error_at(f"{key!r} must be {_TYPE_NAMES[_TOP_LEVEL_KEYS[key]]}{begin}.", key=key)
         own = found.get("variables", {})
         unknown = next((name for name in self._given if name not in own), None)
         if unknown is not None:
-            declare = "declare it under [variables] of the recipe, from where it is overridden."
+            declare = "declare it under [variables] in the recipe first."
             how = did_you_mean(unknown, own) if close_matches(unknown, own) else declare
             raise UsageError(f"The recipe {self._at.path} has no variable {unknown!r}; {how}")
         self._variables: dict[str, Any] = {**own, **self._given}
@@ -121,12 +121,12 @@ class _RecipeFile:
         lines: list[int] = []
         for number, table in enumerate(found.get("step", [])):
             if not isinstance(table, dict) or not table:
-                raise self._at.error_at("a step names an edit or rules, as in rename = 'a=b'.", number)
+                raise self._at.error_at("a step needs an edit or rules, for example rename = 'a=b'.", number)
             for key, step in self._steps(number, self._substituted(table, number)):
                 steps.append(step)
                 lines.append(self._at.line(number, key))
         if not steps:
-            raise UsageError(f"The recipe {self._at.path} has no step; begin one with [[step]].")
+            raise UsageError(f"The recipe {self._at.path} has no step. Start one with [[step]].")
         head = {key: self._substituted(found[key], None) for key in ("target", "ep") if key in found}
         for key in head:
             try:
@@ -144,7 +144,7 @@ class _RecipeFile:
         for key, value in table.items():
             if key not in known:
                 raise self._at.error_at(
-                    f"there is no edit {key!r}; {did_you_mean(key, [*known, 'rules'])}", number, key
+                    f"unknown edit {key!r}; {did_you_mean(key, [*known, 'rules'])}", number, key
                 )
             for one in value if isinstance(value, list) else [value]:
                 yield key, self._edit(number, known[key], one)
@@ -160,7 +160,7 @@ class _RecipeFile:
                 return kind(**fields)
             if not kind.metavar:
                 if value is not True:
-                    raise UsageError(f"{kind.flag} takes nothing; write {kind.flag} = true.")
+                    raise UsageError(f"{kind.flag} takes no value. Write {kind.flag} = true")
                 return kind.parse("")
             return kind.parse(str(value))
         except TypeError as error:  # a setting is missing or has the wrong type
@@ -177,7 +177,7 @@ class _RecipeFile:
             wanted = _ALLOWED_TYPES[key]
             if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
                 expected = " or ".join(_TYPE_NAMES[one] for one in wanted)
-                raise self._at.error_at(f"{key!r} has to be {expected}.", number, key)
+                raise self._at.error_at(f"{key!r} must be {expected}.", number, key)
         given: dict[str, Any] = {key: _as_tuple(value) if key in _LISTS else value for key, value in table.items()}
         if isinstance(given["rules"], list):
             given["rules"] = ",".join(map(str, given["rules"]))
@@ -204,11 +204,11 @@ class _RecipeFile:
 
     def _variable(self, name: str, number: int | None) -> Any:
         if name not in self._variables:
-            raise self._at.error_at(f"no variable is called {name!r}; {did_you_mean(name, self._variables)}", number)
+            raise self._at.error_at(f"unknown variable {name!r}; {did_you_mean(name, self._variables)}", number)
         return self._variables[name]
 
 
-_TYPE_NAMES = {str: "a text", dict: "a table", list: "a list", bool: "true or false", int: "a number"}
+_TYPE_NAMES = {str: "a string", dict: "a table", list: "a list", bool: "true or false", int: "a number"}
 _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
     "rules": (str, list),
     "inline": (str, list),

@@ -7,7 +7,7 @@ from surgeon.pipeline.reports.report import Report
 
 @dataclass(slots=True)
 class RecipeReport(Report):
-    """What the steps of a recipe did.
+    """The changes of each step of a recipe.
 
     Examples:
         >>> import surgeon

@@ -40,30 +40,30 @@ def run(
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, RecipeReport]:
-    """Run a recipe on a model: edits and rules in order, each proved, the result written once.
+    """Run a recipe on a model: apply its edits and rules in order, check each one, and write the result once.
 
     Args:
         recipe: the recipe, or the path of its file.
         source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
-        output: the path to write, for a source that is a path.
+        output: the path to write, if the source is a path.
         variables: value of `${name}` in the recipe.
-        check: "auto" proves every site of rules and what edits claim, "none" nothing.
-        require_proof: treat what cannot be proved as failed.
+        check: "auto" proves each rewritten site and each edit; "none" checks nothing.
+        require_proof: treat unproved results as failures.
         lock: write a lock file next to the recipe that records the result of each step.
         expect_same: write the model only if each step does what the lock file records.
-        dry_run: say what would be done, write nothing.
-        external_data: what becomes of data files: "auto", "share", "copy" or "inline".
-        force: overwrite a data file of other content.
+        dry_run: report the changes, but write nothing.
+        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the checks.
 
     Returns:
-        The model in the kind it was given (a path: the path written), and a RecipeReport.
+        The model, of the same type as `source` (for a path: the path written), and a RecipeReport.
 
     Raises:
-        UsageError: a step names what the model has not; the sentence names its line in the file.
-        CheckFailed: sites were rolled back; the rest is written.  Or an edit fails its check; nothing is.
+        UsageError: a step does not fit the model; the message has its line in the file.
+        CheckFailed: sites were rolled back and the rest is written, or an edit fails its check and nothing is written.
         ExpectationUnmet: `expect_same` is not met; nothing is written.
-        SurgeonError: whatever else a step refuses; nothing is written.
+        SurgeonError: a step fails for another reason; nothing is written.
 
     Examples:
         >>> import surgeon
@@ -74,7 +74,7 @@ def run(
     """
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
-        raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
+        raise UsageError("variables are only for a recipe file. Create the Recipe with the values themselves.")
     require_output(is_in_memory(source), output, dry_run)
     checks = Checks.named(check, ("auto", "none"), require_proof, options, dry_run=dry_run)
     report = RecipeReport(model_name(source), str(output or ""))

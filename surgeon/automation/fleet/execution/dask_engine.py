@@ -46,22 +46,23 @@ class DaskEngine:
         try:
             self._client.wait_for_workers(1, timeout=_WORKERS)
         except TimeoutError:
-            raise UsageError(f"The scheduler at {self._address} has no worker; start one, as its page says.") from None
+            how = f"Start one: dask worker {self._address}"
+            raise UsageError(f"The scheduler at {self._address} has no worker. {how}") from None
         for worker, found in self._client.run(_environment_probe(), list(files), on_error="return").items():
             if isinstance(found, BaseException):
-                raise UsageError(f"The worker {worker} cannot be asked: {type(found).__name__}: {found}.")
+                raise UsageError(f"The worker {worker} does not respond: {type(found).__name__}: {found}.")
             different = {
                 name: number for name, number in found["versions"].items() if dependency_versions()[name] != number
             }
             if different:
                 name, number = next(iter(different.items()))
                 raise UsageError(
-                    f"The worker {worker} has {name} {number} where this process has {dependency_versions()[name]}; "
-                    "give all the same."
+                    f"The worker {worker} has {name} {number}, but this process has {dependency_versions()[name]}. "
+                    "Install the same version everywhere."
                 )
             if found["lacking"]:
                 lacking = found["lacking"][0]
-                raise UsageError(f"The worker {worker} does not reach {lacking}; use a store, or mount it there.")
+                raise UsageError(f"The worker {worker} cannot read {lacking}. Use a store, or mount the folder there.")
         self._shares = all(MEMORY in worker.get("resources", {}) for worker in self._workers)
 
     @property
@@ -126,7 +127,7 @@ class DaskEngine:
         try:
             found = self._client.gather(right, errors="raise")
         except (FutureCancelledError, OSError, TimeoutError):
-            raise EngineDisconnected("the scheduler is gone") from None
+            raise EngineDisconnected("the scheduler is not available any more") from None
         for future, row in zip(right, found, strict=True):
             yield future.key, row_from_dict(row)
         for future in futures:
@@ -136,16 +137,16 @@ class DaskEngine:
             try:
                 future.result()
             except KilledWorker:
-                yield future.key, job.row("lost", "Its worker ended again and again while it worked on this model.")
+                yield future.key, job.row("lost", "Its worker ended repeatedly while it worked on this model.")
             except TransientStorageError as error:
                 yield future.key, job.row("unwritten", str(error))
             except (FutureCancelledError, OSError, TimeoutError):
-                raise EngineDisconnected("the scheduler is gone") from None
+                raise EngineDisconnected("the scheduler is not available any more") from None
             except Exception as error:  # noqa: BLE001 - a worker that cannot start: the others continue
                 yield future.key, job.row("lost", f"Its worker could not work on it: {type(error).__name__}: {error}.")
 
     def close(self) -> None:
-        """Close what this run started, but not a client of the caller."""
+        """Close the client and cluster that this run started, but not a client of the caller."""
         for end in self._ends:
             with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # it is closed already
                 end.close()
@@ -199,14 +200,14 @@ def connect(engine: str, on_start: Callable[[str], None] | None, files: Iterable
 
     address = engine.replace("dask://", "tcp://", 1) if engine != "dask" else dask.config.get("scheduler-address", None)
     if not address:
-        hint = "set DASK_SCHEDULER_ADDRESS, or give dask://HOST:PORT"
-        raise UsageError(f"Dask's configuration names no scheduler; {hint}.")
+        hint = "Set DASK_SCHEDULER_ADDRESS, or give dask://HOST:PORT"
+        raise UsageError(f"Dask's configuration has no scheduler. {hint}.")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(address, timeout=_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        why = str(error) if isinstance(error, ValueError) else f"nothing answers within {_ANSWER:g} s"
-        raise UsageError(f"There is no scheduler at {address}: {why.rstrip('.')}.") from None
+        why = str(error) if isinstance(error, ValueError) else f"no answer within {_ANSWER:g} s"
+        raise UsageError(f"No scheduler found at {address}: {why.rstrip('.')}.") from None
     found = DaskEngine(client, on_start, (client,))
     try:
         found.require(files)
@@ -220,5 +221,5 @@ def _import_distributed(what: str) -> Any:
     try:
         import distributed
     except ImportError:
-        raise UsageError(f"{what} needs Dask: {install_command('fleet')}, or leave it out.") from None
+        raise UsageError(f"{what} needs Dask. Install it: {install_command('fleet')}") from None
     return distributed

@@ -79,8 +79,8 @@ def fetch_model(job: ModelJob) -> Iterator[FetchedModel]:
     if model is None:
         is_link = storage.is_local and os.path.islink(path)
         raise ModelFileError(
-            f"{job.model.source} is a link to what is not there: mend or remove it." if is_link
-            else f"{job.model.source} is not there any more."
+            f"{job.model.source} is a broken link. Fix or remove it." if is_link
+            else f"{job.model.source} does not exist any more."
         )
     fetched = FetchedModel(Path(path), job.model.source, storage, model, files={"": model.token}, size=model.size)
     if not storage.is_local:
@@ -97,7 +97,7 @@ def fetch_model(job: ModelJob) -> Iterator[FetchedModel]:
     for location in locations:
         data = storage.stored(storage.join(path.rpartition("/")[0], location))
         if data is None:
-            raise ModelFileError(f"The data file {location} of {job.model.source} is not there; put it by the model.")
+            raise ModelFileError(f"The data file {location} of {job.model.source} is missing. Copy it to its folder.")
         fetched.data[location] = data
         fetched.files[location] = data.token
         fetched.size += data.size

@@ -10,7 +10,7 @@ from surgeon.automation.fleet.storage.storage import TransientStorageError
 
 
 class EngineDisconnected(Exception):
-    """The engine went away; the message is a clause.  The rows so far are valid."""
+    """The connection to the engine is lost; the message is a clause.  The rows so far are valid."""
 
 
 class FleetEngine(Protocol):
@@ -26,7 +26,7 @@ class FleetEngine(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the engine started."""
+        """Release the resources of the engine."""
         ...
 
 

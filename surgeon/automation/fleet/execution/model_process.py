@@ -38,7 +38,7 @@ def run_in_process(job: ModelJob, reports_start: bool = False) -> dict[str, Any]
     if sys.modules.get("distributed") is not None:
         home = _dask_worker_folder(job.model.name if reports_start else "")
     if job.settings.versions != dependency_versions():
-        return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
+        return job.row("lost", "Its worker has other package versions than the process that started the run.").to_dict()
     row: FleetRow | None = None
     stage = None
     try:
@@ -80,13 +80,13 @@ def _failure_row(job: ModelJob, failure: TaskFailure) -> FleetRow:
     last_note = failure.last_note if isinstance(failure.last_note, dict) else {}
     at = f" while {last_note['at']}" if last_note.get("at") else ""
     if failure.cause in ("clock", "time"):
-        why = f"It took more than {job.settings.limits.seconds:g} s{at}; give it more with --model-time."
+        why = f"It took more than {job.settings.limits.seconds:g} s{at}. Give it more time with --model-time."
         return job.row("late", why)
     if failure.cause == "memory":
-        why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}; give it more with --model-memory."
+        why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}. Give it more with --model-memory."
         return job.row("memory", why)
     how = f" with {failure.detail}" if failure.detail else ""
-    return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
+    return job.row("crashed", f"Its process ended{how}{at}.")
 
 
 def _run_in_worker(job: ModelJob) -> Any:

@@ -66,8 +66,8 @@ class Publisher:
             if location in row.made and (sibling_url(row.source, location), sibling_url(row.target, location)) == data:
                 return
         raise ModelFileError(
-            f"{to} is there and holds something else than the data file of this model: "
-            "remove it where nothing needs it, or give another folder."
+            f"{to} exists, but is not a data file of this model. "
+            "Remove it if nothing needs it, or give another folder."
         )
 
     def _is_there(self, file: Path, to: str, fetched: FetchedModel) -> bool:

@@ -106,14 +106,14 @@ class _ModelWork:
                 other = storage.stored(path)
                 if other is not None and not _is_same_file(fetched.storage, data, storage, other):
                     return (
-                        f"Its data file {location} and {url} would have one name in the target: give the results "
-                        "folders of their own, as by the column model of a table, or use --external-data inline."
+                        f"Its data file {location} and {url} would have the same name in the target. Give the results "
+                        "different folders, in the column 'model' of a table, or use --external-data inline."
                     )
         return None
 
     def _run_and_publish(self, fetched: FetchedModel) -> None:
         row = self.row
-        # Beside the fetched model, to share its data files; never beside a local source.
+        # In the folder of the fetched model, to share its data files, but never in that of a local source.
         folder = self.job.stage / "out" if fetched.storage.is_local else fetched.path.parent
         out = folder / Path(self.job.model.name).name
         out.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where models are stored: local folders, and stores that fsspec supports, behind one interface.
+"""The storage of models: local folders and stores that fsspec supports, with one interface.
 
 A path is the storage's own name of a file; a URL is the name that users give.  An error is one sentence: a
 ModelFileError if it is permanent, a TransientStorageError if a retry may help.
@@ -30,10 +30,10 @@ _REMOTE_IO = 121  # the errno of a failure inside a store; the module errno has 
 _TRANSIENT_ERRNOS = {_REMOTE_IO, errno.EIO, errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE}
 _TRANSIENT_ERRNOS.add(errno.ECONNREFUSED)
 _CLAUSES = {
-    FileNotFoundError: "there is nothing of that name",
-    PermissionError: "permission is denied",
+    FileNotFoundError: "file not found",
+    PermissionError: "permission denied",
     IsADirectoryError: "it is a folder",
-    NotADirectoryError: "a file lies where its folder should be",
+    NotADirectoryError: "its folder is a file",
 }
 
 
@@ -126,13 +126,13 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise UsageError(f"{text} lies in a store, which needs fsspec: {install_command('fleet')}.") from None
+        raise UsageError(f"{text} is in a store, which needs fsspec. Install it: {install_command('fleet')}") from None
     try:
         system, path = url_to_fs(text, use_listings_cache=False)
     except ImportError as error:  # the store needs a package
         raise UsageError(f"{text} cannot be reached: {str(error).rstrip('.')}.") from None
     except ValueError as error:
-        raise UsageError(f"{text} names no store: {str(error).rstrip('.')}.") from None
+        raise UsageError(f"{text} is not in a known store: {str(error).rstrip('.')}.") from None
     except Exception as error:  # noqa: BLE001 - each store's package raises its own errors
         raise ModelFileError(f"{text} cannot be reached: {_error_clause(error)}.") from None
     return RemoteStorage(system, text, path), path
@@ -357,7 +357,7 @@ def storage_errors(url: str, done: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - each store's package raises its own errors
         if _is_transient(error):
-            raise TransientStorageError(f"{url} cannot be {done} just now: {_error_clause(error)}.") from None
+            raise TransientStorageError(f"{url} cannot be {done} at the moment: {_error_clause(error)}.") from None
         raise ModelFileError(f"{url} cannot be {done}: {_error_clause(error)}.") from None
 
 
@@ -375,9 +375,9 @@ def _is_transient(error: Exception) -> bool:
 def _error_clause(error: Exception) -> str:
     """The message of an error, as a clause."""
     if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
+        return "it is not UTF-8 text"
     if "Credential" in type(error).__name__ or "Credentials" in str(error):
-        return "no credentials were found: give them as the store's own tools take them"
+        return "no credentials were found; set them up as for the store's own tools"
     for kind, clause in _CLAUSES.items():
         if isinstance(error, kind):
             return clause

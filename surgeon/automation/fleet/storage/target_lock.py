@@ -11,8 +11,7 @@ from surgeon.errors import UsageError
 def locked(storage: Storage, root: str) -> IO[str] | None:
     """Lock a target for this process until the returned file is closed, or the process ends.
 
-    Returns None where locks are not available: in a store, on Windows, on a file system without locks.  Raises
-    UsageError
+    Returns None if locks are not available: in a store, on Windows, on a file system without locks.  Raises UsageError
     if another process has the lock.
     """
     try:
@@ -30,6 +29,6 @@ def locked(storage: Storage, root: str) -> IO[str] | None:
     except OSError as error:
         file.close()
         if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise UsageError(f"Another run writes to {root}: wait until it has ended, or give another one.") from None
+            raise UsageError(f"Another run writes to {root}. Wait until it ends, or give another folder.") from None
         return None
     return file
