@@ -67,7 +67,7 @@ def changed(old, new, inputs="x, o, m, w, b", outputs="y"):
         (changed("", "", "x, o, , w, b"), "'mask' of ModulatedDeformConv2d is required"),
         (changed("", "", "x, o, m"), "4 to 5 inputs (x, offset, mask, weight, bias (optional))"),
         (changed("", "", outputs="y, z"), "1 output (output), but this node has 2"),
-        (changed("group = 1", "group = 1, strides = [1]"), "would ignore; the nearest are stride"),
+        (changed("group = 1", "group = 1, strides = [1]"), "TensorRT would ignore it; the nearest are stride"),
         (changed("group = 1", "group = 1, group = 2"), "'group' of ModulatedDeformConv2d twice"),
         (changed("[1, 1]", "[1]"), "'stride' of ModulatedDeformConv2d must have 2 numbers, not 1"),
         (changed("group = 1", "group = 1.5"), "must be an integer"),

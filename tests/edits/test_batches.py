@@ -228,7 +228,7 @@ def test_check_reports_a_declared_dim_with_the_command_that_makes_it_follow(tmp_
     found = run("check", source)
     assert found.exit_code == 0
     assert "declare the dynamic dim 'batch', but the node 'r' contains the traced size 8" in found.output
-    (command,) = (line.partition("help: surgeon ")[2] for line in found.output.splitlines() if "--free" in line)
+    (command,) = (line.partition("surgeon ")[2] for line in found.output.splitlines() if "--free" in line)
     words = [{"IN": source, "OUT": out}.get(word, word.strip("'")) for word in command.split()]
     done = run(*words)
     assert done.exit_code == 0, done.output

@@ -168,7 +168,7 @@ NEGATIVES = [
     Case(
         glu,
         "unequal parts",
-        why="no 2 equal parts",
+        why="must have 2 equal parts",
         model=graph(
             "(float[n, 6] x) => (float[n, k] y)",
             "a, b = Split<axis = 1>(x, k) s = Sigmoid(b) y = Mul(a, s)",

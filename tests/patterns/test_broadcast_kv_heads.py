@@ -39,7 +39,7 @@ NEGATIVES = [
         f"{SCORES} {END}", HEAD.replace("[b, 2, 3,", "[b, 2, 1,"), "float[b, 2, 1, s, 8] y")),
     Case(broadcast_kv_heads, "doubles", graph(f"{SCORES} {END}", HEAD.replace("float", "double"),
          "double[b, 2, 3, s, 8] y",
-                                       "double scale = {0.25}"), why="it is for float32 or float16 alone"),
+                                       "double scale = {0.25}"), why="the rule supports only float32 or float16"),
     Case(broadcast_kv_heads, "an opset without Attention", graph(f"{SCORES} {END}"), target="onnx", why="opset 23"),
     Case(broadcast_kv_heads, "no softmax", graph(f"{SCORES} y = MatMul(c, v)"), why="Softmax"),
 ]

@@ -41,7 +41,7 @@ NEGATIVES = [
     Case(prelu, "the slope is computed", why="a constant for 'slope'",
          model=graph("p = Relu(x) n = Neg(x) r = Relu(n) m = Mul(v, r) y = Sub(p, m)",
                      head="(float[n, 4] x, float[4] v) => (float[n, 4] y)")),
-    Case(prelu, "a double", why="for float16 or bfloat16 or float32 alone",
+    Case(prelu, "a double", why="the rule supports only float16 or bfloat16 or float32",
          model=graph("m = Mul(w, x) c = Greater(x, zero) y = Where(c, x, m)", CONSTANTS.replace("float", "double"),
                      head=F64)),
 ]

@@ -69,7 +69,7 @@ FIRES = [
       for title, model in STANDARD),
 ]
 NEGATIVES = [
-    Case(rotary_embedding, "uneven parts", why="no 2 equal parts",
+    Case(rotary_embedding, "uneven parts", why="must have 2 equal parts",
          model=graph(f"{SPLIT.replace('halves', 'uneven')} {END}", HEADS.replace("s, 4]", "s, 1]"))),
     Case(rotary_embedding, "halves in the other order", why="must begin at part 1 of 2",
          model=graph(f"{SLICED.replace('zero, four', 'FOUR').replace('four, eight', 'zero, four')} {END}"
