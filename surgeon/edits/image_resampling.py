@@ -1,4 +1,4 @@
-"""Numpy reference of ONNX's linear Resize, for the check of a prepended resize.
+"""Numpy reference of ONNX's linear Resize.  It checks a prepended resize.
 
 Each output sample is a mean of input samples under a triangle around its position, in half-pixel coordinates
 (x + ½) · scale - ½.  With `antialias`, the triangle is as wide as an output pixel if the image shrinks, as in the

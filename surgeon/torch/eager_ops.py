@@ -121,7 +121,7 @@ def _fallback(*inputs: Any, operator: str = "", overload_name: str = "", **attri
 
 
 def _by_place(overloads: Sequence[tuple[Any, TorchSchema]], inputs: Sequence[Any]) -> tuple[Any, TorchSchema] | None:
-    """The overload whose arguments are all inputs, as the exporter writes an unknown operator."""
+    """The overload whose arguments are all inputs; the exporter writes unknown operators like this."""
     for target, schema in overloads:
         is_clear = len(schema.arguments) > len(schema.tensors) or any(isinstance(one, list) for one in inputs)
         if is_clear and len(inputs) == len(schema.arguments) and all(map(_fits, schema.arguments, inputs)):

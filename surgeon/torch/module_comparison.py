@@ -61,7 +61,7 @@ class OutputGap:
     atol: float
     """The allowed absolute difference."""
     why: str
-    """The difference, as the rest of a sentence after "Output 'name'"; empty if the output is close enough."""
+    """The rest of a sentence on the difference, after "Output 'name'"; empty if the output is close enough."""
 
     @property
     def ok(self) -> bool:

@@ -90,7 +90,7 @@ def test_a_cut_is_where_the_fewest_tensors_pass():
         ({"at": ["w"]}, "'w' does not split the model: it is not computed"),
         ({"at": ["x"]}, "'x' does not split the model"),
         ({"at": ["k"]}, "'k' does not split the model"),
-        ({"at": ["p", "q"]}, "does not split the model: there is no node between"),
+        ({"at": ["p", "q"]}, "does not split the model: no node is between"),
         ({"at": ["a", "a"]}, "'a' is given twice"),
         ({"parts": 1}, "cannot be split into 1 parts"),
         ({"parts": 100}, "cannot be split into 100 parts. Give 2 to 8"),
@@ -108,7 +108,7 @@ def test_what_parts_nothing_is_refused(arguments, words):
 def test_an_output_with_nothing_behind_it_parts_nothing():
     model = sample()
     del model.graph.output[1:], model.graph.node[-1:]
-    with pytest.raises(surgeon.UsageError, match="'y' does not split the model: there is no node after it"):
+    with pytest.raises(surgeon.UsageError, match="'y' does not split the model: no node is after it"):
         split(model, at=["y"])
 
 

@@ -1,4 +1,4 @@
-"""Saves the rows of a run in the folder of its results, where the next run reads them."""
+"""Saves the rows of a run in the folder of its results, so that the next run can read them."""
 
 import json
 import tempfile

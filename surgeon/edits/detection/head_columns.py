@@ -149,7 +149,7 @@ def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
 def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str | None:
     """Why score columns are not those of the classes in order, as a clause; None if they may be.
 
-    The scores of all classes are computed together; column 4 may be separate, as the objectness.
+    The scores of all classes are computed together; column 4 may be separate because it is the objectness.
     """
     ends = [list(places(draft, name, (axis, place)))[-1] for place in behind]
     apart = int(len(ends) > 1 and ends[0][0] != ends[1][0])

@@ -91,7 +91,7 @@ class CannotBeDynamic(Exception):
         number: Size | None = None,
         symbolic: Size | None = None,
     ) -> None:
-        """why: completes the sentence "Op at 'node' ...".  how: what to do about it.
+        """why: completes the sentence "Op at 'node' ...".  how: the remedy.
 
         number, symbolic: a fixed size of the node that contradicts a symbolic one, if that is the reason.
         """

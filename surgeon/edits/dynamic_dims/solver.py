@@ -105,7 +105,7 @@ class Interpretations:
         return True
 
     def refusal(self, otherwise: CannotBeDynamic | None = None) -> GraphError:
-        """The error if no interpretation is right: where the one that got furthest failed."""
+        """The error if no interpretation is right: it has the node at which the best one failed."""
         names, stuck = " and ".join(map(repr, self.free)), otherwise or self.stuck
         if stuck is None:
             return GraphError(f"The graph has too many interpretations with {names} dynamic. Choose fewer dimensions.")

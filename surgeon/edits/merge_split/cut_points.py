@@ -78,11 +78,11 @@ class SplitPlanner:
             ordered = sorted(tensors, key=self._maker.__getitem__)
             name = ordered[lacking] if lacking < len(ordered) else ordered[-1]
             side = "between it and the tensors before it" if lacking < len(ordered) else "after it"
-            raise UsageError(f"{name!r} does not split the model: there is no node {side}. Leave it out.")
+            raise UsageError(f"{name!r} does not split the model: no node is {side}. Leave it out.")
         return self._ends(stages)
 
     def into_parts(self, parts: int) -> list[PartBoundary]:
-        """Parts with similar bytes of weights, cut where the fewest tensors cross.
+        """Parts with similar bytes of weights, with as few tensors as possible across each cut.
 
         Raises UsageError if there are fewer nodes than parts.
         """

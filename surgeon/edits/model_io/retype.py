@@ -151,7 +151,7 @@ def _computes_the_same(node: NodeProto, place: int, old: int, new: int, versions
     """Whether a node computes the same from an input of another dtype.
 
     A new dtype that holds more numbers than the old one (such as 0.5 or 300) is accepted only for indices, which an
-    operator accepts in two dtypes, and for an input whose shape alone is read.
+    operator accepts in two dtypes, and for an input of which only the shape is read.
     """
     domain = normalize_domain(node.domain)
     found = schema(domain, node.op_type, versions.get(domain, 0))
