@@ -29,7 +29,7 @@ class _QuantParams(NamedTuple):
 
 
 def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
-    """A QuantizeLinear and its DequantizeLinear, of numbers that were only moved since an earlier one.
+    """A QuantizeLinear and its DequantizeLinear, of numbers only moved since an earlier DequantizeLinear.
 
     All have the same constant scale and zero point.  Binds `x`, the numbers, and `scale`.
     """
