@@ -189,7 +189,7 @@ def test_a_real_export_has_nothing_to_mend():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere.onnx"], "does not exist"),
+        (["nowhere.onnx"], "File not found"),
         (["{model}", "--ep", "nonsense"], "Unknown execution provider 'nonsense'"),
         (["{model}", "--custom-ops", "nowhere.so"], "Custom-op library not found: nowhere.so"),
         (["{model}", "--target", "onnx", "--ep", "cpu"], "Omit ep"),

@@ -281,7 +281,7 @@ def test_nothing_is_said_of_torch_for_a_model_that_torch_did_not_make(mark):
         assert found.chain == "torch op mine::op -> [no mapping] -> ONNX op (or kernel)"
     else:
         assert "torch" not in said
-    rule = "replace it with a rule (surgeon new rule NAME starts one): surgeon rewrite IN OUT --rules FILE.py"
+    rule = "replace it with a rule: surgeon rewrite IN OUT --rules FILE.py"
     assert rule in found.helps
 
 

@@ -716,7 +716,7 @@ def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         GpuEngine(source, lambda _: None, short=True)
     (printed,) = made["surgeon.runtime.tensorrt.engine.__init__"]
     assert printed in str(raised.value)
-    assert "at: y" in run(*_filled(printed)).output
+    assert "Det (y)" in run(*_filled(printed)).output
 
 
 def _filled(printed: str) -> list[str]:

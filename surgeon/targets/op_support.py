@@ -109,7 +109,7 @@ class Support:
         domain, _ = split_op(node.op)
         runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
         rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *placed(self.target.name, self.asked.provider))
-        helps = [f"replace it with a rule (surgeon new rule NAME starts one): {rule}"]
+        helps = [f"replace it with a rule: {rule}"]
         helps.append(f"define it as a local function that uses only ops of {runtime}")
         if self.target.takes_libraries:
             helps.append("load a library of custom ops that has it: --custom-ops LIB")

@@ -64,7 +64,7 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
     return (
         f"replace it with a plugin: {plugin}",
-        f"replace it with a rule (surgeon new rule NAME starts one): {rule}",
+        f"replace it with a rule: {rule}",
         FUNCTION,
     )
 
