@@ -50,7 +50,7 @@ def test_a_conversion_says_how_far_they_move_beside_the_outcome(mask):
     _, report = surgeon.convert(attending(MASKS[mask]))
     assert report.outcome == "proved"
     assert report.hidden > 0.1
-    assert f"rows that a mask hides whole: these move by {report.hidden:.2g} of" in outcome_words(report)
+    assert f"fully masked rows change by {report.hidden:.2g}" in outcome_words(report)
     assert json.loads(json.dumps(report.to_dict()))["hidden"] == report.hidden
 
 

@@ -138,7 +138,7 @@ def test_a_parameter_is_an_attribute_or_an_input_as_the_opset_has_it():
 def test_what_the_opset_or_the_dtype_lacks_is_no_instance():
     with pytest.raises(CannotInstantiate, match="ai.onnx has no Gelu at opset 19"):
         build(lambda g, x: g.gelu(x), {"x": (3,)}, opset=19)
-    with pytest.raises(CannotInstantiate, match="does not fit float16"):
+    with pytest.raises(CannotInstantiate, match="float16 cannot represent"):
         build(lambda g, x: g.relu(g.mul(x, 1e6)), {"x": (3,)}, dtype=HALF)
     with pytest.raises(CannotInstantiate):
         build(lambda g, x, y: g.relu(g.matmul(x, y)), {"x": (3, 4), "y": (3, 4)})

@@ -53,10 +53,10 @@ def paragraphs(markdown: str) -> Iterator[str]:
 
 
 def docstrings(parsed: ast.Module) -> Iterator[str]:
-    """The docstrings of a module, its fields' too, a paragraph each."""
+    """The docstrings of a module, its fields' too, a paragraph each; examples are code."""
     for node in nodes(parsed):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield from re.split(r"\n\s*\n", node.value.value)
+            yield from (text for text in re.split(r"\n\s*\n", node.value.value) if ">>>" not in text)
 
 
 def messages(parsed: ast.Module) -> Iterator[str]:

@@ -15,7 +15,7 @@ _SHOWN = 3  # nodes listed by name per reason
 @reports(ConvertReport, "convert")
 def document(report: ConvertReport) -> Document:
     """A conversion."""
-    segments = Section("stretches", [Table("Stretches", SEGMENT_HEADS, list(map(_segment_row, report.stretches)))])
+    segments = Section("segments", [Table("Segments", SEGMENT_HEADS, list(map(_segment_row, report.stretches)))])
     before, after = (f"{size / 1e6:,.1f}" for size in report.bytes)
     change = (report.change[0], " ", ARROW, f" {report.change[1]}, {before} ", ARROW, f" {after} MB")
     kept = len(report.kept) + report.followers
@@ -27,7 +27,7 @@ def document(report: ConvertReport) -> Document:
 
 def _rows(report: ConvertReport) -> Iterator[tuple[Text, Text]]:
     yield from outcome_rows(report, outcome_words(report))
-    yield from lines_of("stretch", segment_lines(report))
+    yield from lines_of("segment", segment_lines(report))
     kept = [f"{nodes}: {reason}" for nodes, reason in kept_node_rows(report)]
     more = f"and {format_count(report.followers, 'node')} between these, which round nothing"
     yield from lines_of("kept", [*kept, *([more] if report.followers else [])])
@@ -62,11 +62,11 @@ def outcome_words(report: ConvertReport) -> str:
         return f"nothing in it {'rounds' if report.followers else 'is'} {report.change[0]}"
     if report.error is None or report.reason:
         return report.reason
-    moved = f"outputs move by {report.error:.2g} of their scale at most, "
+    moved = f"outputs change by at most {report.error:.2g} of their largest value, "
     where = f"{moved if report.outcome in ('proved', 'unproved') else ''}on {runs_text(report.runs, report.oracle)}"
     if report.hidden is None:
         return where
-    return f"{where}, but for rows that a mask hides whole: these move by {report.hidden:.2g} of the outputs' scale"
+    return f"{where}; fully masked rows change by {report.hidden:.2g}"
 
 
 def segment_lines(report: ConvertReport) -> Iterator[str]:
@@ -75,10 +75,10 @@ def segment_lines(report: ConvertReport) -> Iterator[str]:
     holding = [item for item in report.stretches if item.outcome == "proved"]
     if holding:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
-        proved = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
+        proved = f"{sum(item.equal for item in holding):,} of {every:,} agree with float64 within their rounding"
         where = f"from {worst.first} to {worst.last}"
         error, allowed = format_beside_limit(worst.error or 0.0, worst.allowed, (2, 2))
-        yield f"{proved}; the worst, {where}, is off by {error} of {allowed}"
+        yield f"{proved}; the largest error is {error}, limit {allowed} ({where})"
     for item in report.stretches:
         if item.outcome == "failed":
             yield f"from {item.first} to {item.last}: {error_text(item)}"
