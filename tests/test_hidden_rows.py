@@ -59,7 +59,7 @@ def test_segments_are_run_with_no_such_row_where_all_inputs_have_some(mask):
     """Roundings leave nothing of one."""
     _, report = surgeon.convert(attending(MASKS[mask]), options=LEFT)
     assert {stretch.outcome for stretch in report.stretches} == {"proved"}
-    assert any("with the first key of 'attention_mask' shown" in text for text in report.told)
+    assert any("with the first key of 'attention_mask' visible" in text for text in report.told)
 
 
 def test_masks_that_show_each_first_key_stay_as_they_are():

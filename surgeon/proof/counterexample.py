@@ -138,7 +138,7 @@ def _text(value: object) -> str:
 
 
 def _distinct(one: np.generic, other: np.generic) -> tuple[tuple[str, str], int]:
-    """Two values in so few digits that they differ, and the number of digits; 0 for others than real floats."""
+    """Two values, one digit longer than needed if they differ late, and the digits needed; 0 if not real floats."""
     name = dtype_name(np.asarray(one))
     if name not in TOLERANCES or name.startswith("complex"):
         return (_text(one), _text(other)), 0
@@ -146,7 +146,8 @@ def _distinct(one: np.generic, other: np.generic) -> tuple[tuple[str, str], int]
         first, second = (_rounded(float(value), digits) for value in (one, other))
         if first != second:
             break
-    return (first, second), digits
+    shown = digits + (digits > LEAST_DIGITS)
+    return (_rounded(float(one), shown), _rounded(float(other), shown)), digits
 
 
 def _rounded(value: float, digits: int) -> str:

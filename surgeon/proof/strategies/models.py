@@ -111,7 +111,7 @@ def wide_ranging(region: ModelRegion) -> Cases:
 @strategy(
     "numbers between integers",
     models=True,
-    because="a float that becomes an index, a count or a boolean is rounded in another way",
+    because="a float that becomes an index, a count or a boolean is rounded differently",
 )
 def between_integers(region: ModelRegion) -> Iterator[InputCase]:
     """Above and below halves, halves, and next to integers."""
@@ -137,7 +137,7 @@ def small_rows(region: ModelRegion) -> Iterator[InputCase]:
     "inputs that hold NaN or infinity",
     models=True,
     informs=True,
-    because="NaN or infinity is lost, produced or compared in another way",
+    because="NaN or infinity is lost, produced or compared differently",
 )
 def non_finite(region: ModelRegion) -> Iterator[InputCase]:
     """In rows, anywhere, in slices; as an integer; in one input while the others are usual."""

@@ -20,7 +20,7 @@ def _named(region: CaseRegion, kind: str) -> list[str]:
 
 @strategy(
     "masks",
-    because="a completely hidden row, a hole, or one of several masks is handled in another way, or a fill that is "
+    because="a completely hidden row, a hole, or one of several masks is handled differently, or a fill that is "
     "added counts as minus infinity",
 )
 def masks(region: CaseRegion) -> Iterator[InputCase]:
@@ -47,7 +47,7 @@ def masks(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "indices",
-    because="a negative, last or repeated index is handled in another way, or a position starts later",
+    because="a negative, last or repeated index is handled differently, or a position starts later",
 )
 def indices(region: CaseRegion) -> Iterator[InputCase]:
     """Indices from the end and from anywhere, positions from later starts."""
@@ -60,7 +60,7 @@ def indices(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "fractions",
-    because="a float that becomes an index, a count or a boolean is rounded in another way, or NaN becomes a number",
+    because="a float that becomes an index, a count or a boolean is rounded differently, or NaN becomes a number",
 )
 def fractions(region: CaseRegion) -> Iterator[InputCase]:
     """Floats between integers, halfway, near their limits, and NaN."""
@@ -128,7 +128,7 @@ def any_number(region: CaseRegion) -> Iterator[InputCase]:
 @strategy(
     "strings",
     models=True,
-    because="a string is cut, compared or split in another way: strings of both sides, their parts, prefixes and cases",
+    because="a string is cut, compared or split differently: strings of both sides, their parts, prefixes and cases",
 )
 def strings(region: CaseRegion) -> Iterator[InputCase]:
     """Strings of the region and variations of them, all in turn."""
@@ -140,7 +140,7 @@ def strings(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "compared integers",
-    because="a bound of integers that usual ones never reach is off by one, or compared on the other side",
+    because="an integer bound that usual inputs never reach is off by one, or compared on the other side",
 )
 def compared(region: CaseRegion) -> Iterator[InputCase]:
     """Integers of a wide range for inputs that are compared."""

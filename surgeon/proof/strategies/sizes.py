@@ -138,7 +138,7 @@ def longer_totals(region: CaseRegion) -> Cases:
     return sizes.at({name: sizes.base[name] + 3} for name in sizes.totals)
 
 
-@strategy("zero", because="a mean, a maximum or a shape with -1 has no elements")
+@strategy("zero", because="a mean or maximum of no elements, or a shape with -1 and a 0, is handled differently")
 def zero(region: CaseRegion) -> Cases:
     """Each dim at 0."""
     sizes = region.sizes

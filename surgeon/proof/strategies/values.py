@@ -42,7 +42,7 @@ def literals(region: CaseRegion) -> Iterator[InputCase]:
 
 @strategy(
     "ties",
-    because="rounding goes the other way at half a step, or equal numbers are taken in another order: numbers are "
+    because="rounding goes the other way at half a step, or equal numbers are in a different order: numbers are "
     "halfway between two steps, and inputs share few numbers",
 )
 def ties(region: CaseRegion) -> Iterator[InputCase]:
