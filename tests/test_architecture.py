@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_700,
     "precision": 5_620,
-    "proof": 10_450,
+    "proof": 10_460,
     "rules": 11_570,
     "rules of `patterns`": 13_600,
     "runtime": 12_860,

@@ -101,6 +101,14 @@ def test_rows_that_see_a_key_are_compared():
     assert result.outcome.value == "failed"
 
 
+def test_a_comparison_of_hidden_rows_alone_proves_nothing():
+    original = attending(MASKS["added"])
+    blind = {**PADDED, "attention_mask": np.zeros_like(PADDED["attention_mask"])}
+    result = surgeon.compare(original, doubled(original, "o"), inputs=blind)
+    assert result.outcome.value == "unproved"
+    assert "All rows of output 'y' are fully masked, so nothing was compared." in result.reason
+
+
 def test_padding_in_front_is_no_hidden_row_where_rows_see_what_is_behind():
     """A model that is not causal answers there by the keys behind, and those answers count."""
     body = "h = Cast<to = 1>(attention_mask) q = Sub(unit, h) v = Unsqueeze(q, one1) g = Mul(v, x) u = Mul(g, two)"

@@ -54,7 +54,7 @@ class ComparisonTally:
     """`id` of each trial that is not informative."""
     informational: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)
     """Differences that do not fail the check, by the kind of inputs: trial, error, description."""
-    hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)
+    hidden: list[tuple[Trial, Comparison, Comparison | None, bool]] = field(default_factory=list)
     """Failures that disappear without fully masked rows; see `_note_hidden`."""
     failed_on: tuple[str, ...] = ()
     """Kinds of inputs on which the models differ, the worst first."""
@@ -107,8 +107,7 @@ class ComparisonTally:
             if name in trial.unstable:
                 continue
             if name not in answer:
-                error = _endless_error(name, dtype_name(array))
-                self.made.append((trial, Comparison(error, "is missing")))
+                self.made.append((trial, Comparison(_endless_error(name, dtype_name(array)), "is missing")))
                 continue
             other = ignore_non_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, rtol=self.rtol, atol=self.atol, by_parts=True)
@@ -128,10 +127,10 @@ class ComparisonTally:
 
     def _note_hidden(self, trial: Trial, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
         """Note a failure that disappears without fully masked rows."""
-        for shown, causal in self.trials.rows.without(trial.feeds, array, other):
+        for shown, causal, is_all in self.trials.rows.without(trial.feeds, array, other):
             rest = compare(found.error.name, array, shown, rtol=self.rtol, atol=self.atol, by_parts=True)
             if rest.error.ok:
-                self.hidden.append((trial, found, rest, causal))
+                self.hidden.append((trial, found, None if is_all else rest, causal))
                 return
 
     def _accept_hidden(self) -> None:
@@ -141,7 +140,7 @@ class ComparisonTally:
             if needs_causal and not causal.setdefault(id(trial), self.trials.rows.is_causal(trial.feeds)):
                 continue
             place = next(place for place, (_, made) in enumerate(self.made) if made is found)
-            self.made[place] = (trial, rest)
+            self.made[place : place + 1] = [] if rest is None else [(trial, rest)]
             message = f"output '{found.error.name}' {found.why}"
             self.informational.setdefault(HIDDEN, []).append((trial, found.error, message))
         self.hidden.clear()
@@ -226,6 +225,10 @@ class ComparisonTally:
         if self.trials.notes.refused:
             return Outcome.UNPROVED, self.trials.notes.refused
         worst = self.worst
+        expected = {name for trial in used if not trial.informational for name in trial.outputs}
+        if masked := min(expected.difference(worst), default=""):
+            why = f"All rows of output '{masked}' are fully masked, so nothing was compared. Give other data: --inputs."
+            return Outcome.UNPROVED, why
         empty, all_are = uninformative_outputs(
             [trial.outputs for trial in used if not (trial.informational and self.informational)],
             lambda name, _: worst[name].error.allowed,

@@ -32,14 +32,14 @@ class HiddenRows:
         self._original, self._skeleton, self._away = original, skeleton, away
         self._masks: list[str] | None = None
 
-    def without(self, feeds: Feeds, output: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
-        """The other output with the original's fully masked rows, fewest first; whether that assumes a causal model."""
+    def without(self, feeds: Feeds, output: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, bool, bool]]:
+        """The other output with the original's fully masked rows, whether the model must be causal, and if all are."""
         masks = [feeds[name] for name in self.masks_of(feeds)]
         for causal in (False, True) if other.shape == output.shape else ():
             rows = _hidden(masks, output, causal=causal)
             if rows is not None:
                 wide = rows.reshape(*rows.shape, *(1 for _ in output.shape[2:]))
-                yield np.asarray(np.where(wide, output, other)), causal
+                yield np.asarray(np.where(wide, output, other)), causal, bool(rows.all())
 
     def is_causal(self, feeds: Feeds) -> bool:
         """Whether no row of the original sees a later key than its own, on these inputs."""
