@@ -369,6 +369,18 @@ def test_no_limit_of_a_proof_is_cut(tmp_path: Path) -> None:
     assert "'zzz*'" in rows(report, "warning")[0]
 
 
+def test_sizes_of_a_proof_are_noted_only_if_something_ran(tmp_path: Path) -> None:
+    """The word is proved if a site is, and checked if none is."""
+    report = rolled_back(gelus(tmp_path), "gelu", options=CheckOptions(dims={"n": 3}))
+    assert rows(report, "note") == ["proved only for n = 3 (--dim)"]
+    for site in report.sites:
+        site.proof = replace(site.proof, outcome=Outcome.UNPROVED)
+    assert rows(report, "note") == ["checked only with n = 3 (--dim)"]
+    for site in report.sites:
+        site.proof = None
+    assert rows(report, "note") == []
+
+
 def test_what_was_not_written_is_not_called_so(tmp_path: Path) -> None:
     """A site is unproved, and the report is of a rewrite that wrote nothing."""
     report = rolled_back(gelus(tmp_path), f"{rule_file(tmp_path)}:unknown", check="both")

@@ -38,7 +38,7 @@ main.summaries = {
         "diff": "List the differences between two models, node by node.",
     },
     "Optimise": {
-        "rewrite": "Replace the subgraphs that rules match, and prove it.",
+        "rewrite": "Replace subgraphs that rules match, and prove each replacement.",
         "convert": "Convert a model to float16, bfloat16 or another dtype.",
         "upgrade": "Raise the opset without changing what the model computes.",
         "bench": "Compare the latency of models.",

@@ -21,8 +21,8 @@ class Files:
     """How the output file is written."""
 
     external_data: Literal["auto", "share", "copy", "inline"] = "auto"
-    """External data if OUT is in another folder than IN.  copy: copy the files.  share: fail.  In the same folder, OUT
-    shares the files.  inline: store the data in OUT.  Default: auto, which means copy."""
+    """How to store external data.  auto, copy: share the files of IN if OUT is in the same folder, otherwise copy them.
+    share: fail if OUT is in another folder.  inline: store the data in OUT.  Default: auto."""
     force: bool = False
     """Overwrite OUT even if it is not an ONNX file, and data files even if their contents differ."""
     dry_run: bool = False

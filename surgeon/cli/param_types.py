@@ -60,7 +60,7 @@ class ParsedType(ParamType):
 def _named_number(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition("=")
     if not name or not number.strip().isdecimal():
-        raise ValueError(f"expected NAME=N (for example batch=4), got {text!r}")
+        raise ValueError(f"expected NAME=N with an integer N >= 0 (for example batch=4), got {text!r}")
     return name.strip(), int(number)
 
 
@@ -68,7 +68,7 @@ def _named_sizes(text: str) -> tuple[str, int | Sizes]:
     name, _, sizes = text.rpartition("=")
     numbers = [part.strip() for part in sizes.split(":")]
     if not name or len(numbers) not in (1, 3) or not all(part.isdecimal() for part in numbers):
-        raise ValueError(f"expected NAME=N or NAME=MIN:OPT:MAX (for example batch=1:4:8), got {text!r}")
+        raise ValueError(f"expected NAME=N or NAME=MIN:OPT:MAX with integers (for example batch=1:4:8), got {text!r}")
     found = list(map(int, numbers))
     return name.strip(), found[0] if len(found) == 1 else (found[0], found[1], found[2])
 

@@ -125,7 +125,8 @@ def explain(
 
     Args:
         source: a path, a ModelProto or a gs.Graph.
-        rules: as for `rewrite`.
+        rules: comma-separated rules or groups, as for `rewrite`: "gelu", "transformers", "./my_rules.py".  Exclude a
+            rule with "-name".  Default: the group for the target, for example "ort".
         target: as for `rewrite`.
         ep: as for `rewrite`.
         node: explain one node, given by its name or by the name of a tensor that it produces.

@@ -65,7 +65,7 @@ def convert(
         clamp: clamp weights that are out of range, instead of keeping them in the old dtype.
         ep: execution provider of ONNX Runtime that will run the result: "cpu", "cuda", "dml" or "tensorrt".  Nodes
             without a kernel for the new dtype keep their dtype.  Default: none.
-        rules: as for `rewrite`; they run before the conversion.
+        rules: rules or groups to run before the conversion, written as for `rewrite`.
         check: "model" runs both models and compares them, "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.
         dry_run: report the conversion, and write nothing.

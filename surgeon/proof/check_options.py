@@ -46,13 +46,13 @@ class CheckOptions:
     layers: bool = False
     """Also compare inner tensors of the whole models, and name the first one that differs."""
     proof_time: float = 10.0
-    """CPU time for the proof of one site.  If it takes longer, the site is unproved."""
+    """CPU time limit for the proof of one site.  Beyond it, the site is unproved."""
     run_time: float = DEFAULT_TIMEOUT
-    """CPU time to load or run a whole model.  If it takes longer, the result is unproved."""
+    """CPU time limit to load or run a whole model.  Beyond it, the result is unproved."""
     jobs: int | None = None
     """Number of proofs to run in parallel.  Default: one per core, at most 4."""
     cache: bool = True
-    """Reuse proofs of earlier runs, from the folder SURGEON_CACHE or your system's cache folder."""
+    """Reuse proofs of earlier runs.  SURGEON_CACHE names their folder; by default it is your system's cache folder."""
     coverage: bool = False
     """Report the branches of the original nodes that no input of a proof reaches, such as values below a threshold.
     This does not change any result."""

@@ -422,7 +422,7 @@ def test_the_command_line(tmp_path):
     done = run("edit", source, out, "--free", "0=batch")
     assert done.exit_code == 0
     assert "axis 0 of 'x' is dynamic, as 'batch' (it was 1)" in done.output
-    assert "At batch=2 and 7" in done.output
+    assert "at batch=2 and 7" in done.output
     again = run("edit", source, out, "--dim", "x[0]=batch")
     assert again.exit_code == 0
     assert shape(onnx.load(out).graph.input[0]) == ["batch", 7, 32]

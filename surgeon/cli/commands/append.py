@@ -54,7 +54,7 @@ def append(
     surgeon finds the head of a detector by its structure.  FILE.onnx appends another model, whose only input reads the
     output; to connect more inputs, use surgeon merge.
     Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5
-    Exit codes: 1 OUT differs from IN followed by the post-processing
+    Exit codes: 1 OUT computes different results from IN followed by the post-processing
 
     Args:
         name: output to append to; for a detector, the tensor of boxes.  Default: the only output, or the head.

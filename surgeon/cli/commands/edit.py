@@ -108,7 +108,7 @@ def edit(ctx: click.Context) -> "list[Edit]":
 
     The rest of the file stays byte for byte the same, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels
-    Exit codes: 1 OUT differs from IN
+    Exit codes: 1 OUT computes different results from IN
     """
     from surgeon.edits.installed_edits import all_edits
 

@@ -17,7 +17,7 @@ def extract(ctx: click.Context) -> "list[Edit]":
 
     surgeon runs OUT and compares it with the inner tensors of IN.
     Example: surgeon extract in.onnx out.onnx --from /block.1/out --to logits
-    Exit codes: 1 OUT differs from that part of IN
+    Exit codes: 1 OUT computes different results from that part of IN
     """
     from surgeon.edits.extract import Extract
 

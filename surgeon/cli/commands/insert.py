@@ -23,7 +23,7 @@ def insert(ctx: click.Context) -> "list[Edit]":
 
     The implementation of the op in --custom-ops proves the replacement.  Without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between x --and y --op my::Swish
-    Exit codes: 1 the node differs from the nodes that it replaces
+    Exit codes: 1 the node computes different results from the nodes that it replaces
 
     Args:
         attributes: attribute of the node: alpha=0.5, sizes=[1,2], mode=linear, label:string=3.

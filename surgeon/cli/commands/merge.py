@@ -22,7 +22,7 @@ def merge(first: str, second: str, output: str, connect: Sequence[str], prefix: 
 
     surgeon runs A and then B, and compares the result with OUT.
     Example: surgeon merge a.onnx b.onnx out.onnx --connect boxes=images
-    Exit codes: 1 OUT differs from A followed by B
+    Exit codes: 1 OUT computes different results from A followed by B
 
     Args:
         connect: output of A that feeds an input of B, or an input that both share.  Default: outputs and inputs with

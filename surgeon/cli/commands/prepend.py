@@ -28,7 +28,7 @@ def prepend(ctx: click.Context) -> "list[Edit]":
 
     Layout, dtype, scale, mean and std become part of the model.
     Example: surgeon prepend in.onnx out.onnx image --scale 255 --resize 224
-    Exit codes: 1 OUT differs from preprocessing followed by IN
+    Exit codes: 1 OUT computes different results from preprocessing followed by IN
 
     Args:
         input: name of the input.  Default: the only input.

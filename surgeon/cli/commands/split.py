@@ -19,7 +19,7 @@ def split(source: str, output: str, at: str | None, **settings: Any) -> None:
 
     surgeon runs the parts in order and compares the result with IN.
     Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
-    Exit codes: 1 the parts differ from IN
+    Exit codes: 1 the parts compute different results from IN
     """
     from surgeon.edits.merge_split.split import split as run
     from surgeon.pipeline.editing.edit import parse_names

@@ -12,7 +12,7 @@ def upgrade(source: str, output: str, opset: int, quiet: bool, verbose: bool, **
 
     IN and OUT may be the same file.
     Example: surgeon upgrade in.onnx out.onnx --opset 21
-    Exit codes: 1 OUT differs from IN
+    Exit codes: 1 OUT computes different results from IN
     """
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 

@@ -99,7 +99,7 @@ def _errors_table(errors: Iterable[OutputError], what: str, caption: str, first:
 def check_words(check: CheckResult) -> str:
     """The runs of a comparison, and the reason if it failed or proved nothing."""
     runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
-    return ": ".join(part for part in (runs, check.reason) if part)
+    return ": ".join(part for part in (runs, _as_clause(check.reason)) if part)
 
 
 def under_assumptions(words: str, assumptions: Sequence[str]) -> str:
@@ -116,7 +116,11 @@ def assumption_clause(assumptions: Sequence[str]) -> str:
 def compared_text(check: CheckResult) -> str:
     runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
     found = " ".join(part for part in (check.outcome.value, runs) if part)
-    return ": ".join(part for part in (found, check.reason.rstrip(".")) if part)
+    return ": ".join(part for part in (found, _as_clause(check.reason).rstrip(".")) if part)
+
+
+def _as_clause(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:]}" if sentence[1:2].islower() else sentence
 
 
 def inputs_text(check: CheckResult) -> tuple[str, str]:

@@ -67,12 +67,12 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 @reports(RewriteReport, "rewrite", report_json)
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
-    same = "" if report.changed or report.steps else "a copy of the input"
+    same = "" if report.changed or report.steps else "identical to the input"
     names = site_names(report)
     done, rows = list(done_lines(report, names)), list(summary_rows(report, names))
     is_plain = len(rows) == 1 + bool(report.default_group) and len(set(names.values())) <= 1
-    more = "nodes: --diff" if report.rolled_back else "or --report report.html"
-    advice = "" if is_plain else f"details: -v, {more}"
+    more = "details and nodes: -v" if report.rolled_back else "details: -v, or --report report.html"
+    advice = "" if is_plain else more
     return headed_document(
         report, nodes_change(report.nodes), done=done, rows=rows, details=_details(report), same=same, advice=advice
     )

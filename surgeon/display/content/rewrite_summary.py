@@ -76,7 +76,7 @@ def _outcome_words(report: RewriteReport, names: SiteNames) -> str:
     """How many sites are proved, and the comparison of whole models."""
     if report.outcome == "unchanged":
         return "nothing left to do" if any(already_lines(report)) else "no rule matched"
-    return "; ".join(_outcome_parts(report, names))
+    return "; ".join(_outcome_parts(report, names)).removeprefix("whole model unproved: ")
 
 
 def _outcome_parts(report: RewriteReport, names: SiteNames) -> Iterator[str]:
@@ -155,8 +155,10 @@ def _notes(report: RewriteReport, names: SiteNames) -> Iterator[str]:
         yield f"proved only {assumption_clause(report.assumptions)}"
     if report.upgrade is not None and report.upgrade.refused:
         yield report.upgrade.refused
-    if report.dims:
-        yield f"proved only for {', '.join(f'{name} = {size:,}' for name, size in report.dims.items())} (--dim)"
+    if report.dims and (report.proofs or (report.check is not None and report.check.runs)):
+        is_proved = report.check or any(site.outcome == "proved" for site in report.sites)
+        sizes = ", ".join(f"{name} = {size:,}" for name, size in report.dims.items())
+        yield f"{'proved only for' if is_proved else 'checked only with'} {sizes} (--dim)"
 
 
 def _engine_lines(report: RewriteReport) -> list[str]:

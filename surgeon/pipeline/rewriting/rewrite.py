@@ -53,28 +53,29 @@ def rewrite(
     Args:
         source: a path (with `output`, which may be the same path), a ModelProto or a gs.Graph.
         rules: comma-separated rules or groups: "gelu", "transformers", "./my_rules.py", "./my_rules.py:name",
-            "package.module:name".  Exclude a rule with "-name".  The post-processing of a detector, such as "nms", is
-            appended before the rules run.  In Python, rule objects and local functions too; `RewriteReport.edited`
-            describes the post-processing.  Default: the group for the target, for example "ort".
+            "package.module:name".  Exclude a rule with "-name".  "nms" first appends non-maximum suppression to a
+            detector.  In Python, rule objects and local functions too; `RewriteReport.edited` describes the
+            post-processing.  Default: the group for the target, for example "ort".
         inline: inline local functions before the rules run: "domain::Name", or "all".
         output: output path, if the source is a path.
         target: runtime that the model is for: "ort", "onnx", "tensorrt", "contrib", "decomposed", or an installed
             target.
         ep: execution provider: "cpu", "cuda", "dml", "tensorrt" or "any".  Rules write only ops that have a kernel
-            there, unless the replaced nodes had none either.  Default: "cpu" for "ort" and "contrib", otherwise "any".
+            there, unless the replaced nodes have no kernel there either.  Default: "cpu" for "ort" and "contrib",
+            otherwise "any".
         check: "sites" proves each site separately, "model" runs the whole model before and after and compares, "both"
             does both, "none" neither.
         only: rewrite only sites with a node whose name matches this shell pattern.
         skip: skip sites with a node whose name matches this shell pattern.
         require_proof: treat unproved results as failures.
         keep_going: do not raise CheckFailed for sites that were rolled back.
-        approximate: also run those rules of a group whose results differ by more than rounding.
+        approximate: also run the approximate rules of a group, whose results differ by more than rounding.
         dry_run: report the changes, write nothing.
         external_data: how to save external data: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
         expect: required number of sites, by rule; another number is an error, and nothing is written.
-        upgrade: raise the opset first, if no node changes its meaning: to N, or with "auto" to the lowest opset that
-            the matching rules need.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
+        upgrade: raise the opset first, to N or with "auto" to the lowest opset that the matching rules need, unless a
+            node would change its meaning.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 

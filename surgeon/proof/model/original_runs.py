@@ -97,8 +97,8 @@ class OriginalRuns:
             self._stop(f"ONNX Runtime does not load the original: {refused.message}")
         notes = self.notes
         if not self.runs and not notes.unavailable_because:
-            why = f"The original does not run on the generated inputs: {notes.refusal}"
-            notes.unavailable_because = notes.refused or why
+            why = "The original does not run on the generated inputs; try other sizes or --inputs"
+            notes.unavailable_because = notes.refused or f"{why}. {notes.oracle}: {notes.refusal}"
 
     def _pair(
         self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
