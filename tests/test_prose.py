@@ -5,12 +5,14 @@ The counts only fall.  `python -m tests.test_prose` writes the table; with the n
 
 import ast
 import csv
+import json
 import re
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,8 @@ RULES = tomllib.loads(Path(__file__).with_name("prose.toml").read_text(encoding=
 HABITS = [(re.compile(rule["pattern"], re.MULTILINE), rule["write"]) for rule in RULES]
 LONG = 200  # characters of a sentence: about 35 words, which nobody reads aloud in one breath
 MESSAGE = 4  # words from which a string is a sentence and not a key
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+PAGES = [page for folder in ("docs", "", "notebooks") for page in sorted((ROOT / folder).glob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
 
 
@@ -79,6 +82,10 @@ def all_texts() -> Iterator[tuple[str, str, Iterable[str]]]:
     """Each text: what it is, its file or package, and its paragraphs."""
     for path in PAGES:
         yield "page", path.relative_to(ROOT).as_posix(), paragraphs(path.read_text(encoding="utf-8"))
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        yield "notebook", path.stem, chain.from_iterable(map(paragraphs, texts))
     for path in paths():
         first, second, *_ = path.relative_to(ROOT).as_posix().split("/")
         package = "patterns" if first == "patterns" else second.removesuffix(".py")

@@ -151,7 +151,7 @@ def test_usage_errors(model, tmp_path):
         ("z = Neg(x)", "No node produces 'y', an output of the graph"),
         ("a = Add(x, b) b = Neg(a) y = Relu(b)", "cycle"),
         ("a = Add(x, gone) y = Neg(a)", "reads 'gone'"),
-        ("a = Neg(x) a = Relu(x) y = Neg(a)", "made twice"),
+        ("a = Neg(x) a = Relu(x) y = Neg(a)", "produced twice"),
         ("a = Neg(a) y = Relu(a)", "cycle"),
     ],
 )
