@@ -22,7 +22,6 @@ from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.pipeline.editing.declared_dims import declare_shape
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.dynamic_dims_check import long_sizes
-from surgeon.proof.model.comparison_tally import tolerances
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -142,19 +141,10 @@ class _Judge:
     @classmethod
     def of(cls, draft: ModelDraft, claim: DynamicDimsClaim) -> "_Judge | None":
         """A judge for a draft; None if nothing may run, or the original does not run."""
-        runs = draft.runs
-        if runs is None:
+        if draft.runs is None:
             return None
-        before, options = draft.before.skeleton, runs.options
-        away = IsolatedRuntime(options.required(), options.run_time)
-        held = tolerances(before, options)
         try:
-            return cls(
-                draft,
-                Samples(
-                    claim, before, runs.original, options=options, away=away, tolerances=held, names=draft.claim.tensors
-                ),
-            )
+            return cls(draft, Samples(claim, draft, draft.runs.original, draft.runs.options))
         except (InputsUnknown, SessionError):  # the final check reports it
             return None
 

@@ -1,21 +1,26 @@
 """Runs an edited model at other batch sizes and compares each sample with a run of the original."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import ModelProto
 
 from surgeon.file.save import OutputModel
 from surgeon.pipeline.editing.claim import DynamicDimsClaim
+from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.proof.check_options import CheckOptions
+from surgeon.proof.model.comparison_tally import tolerances
 from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.inputs.role_fills import FURTHER
+from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.numerics.array_comparison import Comparison, OutputError, compare, dtype_name
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.constraints.input_dims import dim_kind
 
 Arrays = dict[str, np.ndarray]
+REDRAWS = 8  # draws of an input until it differs between samples
 
 
 def batch_sizes(old: int) -> tuple[int, ...]:
@@ -43,6 +48,8 @@ class SampleRun:
     """Outputs with the samples inside a longer axis, although the original has an axis of the old size."""
     silent: frozenset[str] = frozenset()
     """Outputs that are equal for the first two samples of the original."""
+    positional: set[str] = field(default_factory=set)
+    """Outputs that differ if only the order of the samples of a batch does."""
 
     @property
     def equal(self) -> frozenset[str]:
@@ -61,24 +68,18 @@ class Samples:
     """Runs of an original at its fixed size, as samples."""
 
     def __init__(
-        self,
-        claim: DynamicDimsClaim,
-        before: ModelProto,
-        original: OutputModel,
-        options: CheckOptions,
-        away: IsolatedRuntime,
-        tolerances: tuple[float | None, float | None],
-        names: Mapping[str, str] | None = None,
+        self, claim: DynamicDimsClaim, draft: ModelDraft, original: OutputModel, options: CheckOptions
     ) -> None:
-        """claim: the dynamic dim.  before: skeleton of the original.  names: old names of renamed tensors.
-
-        Raises InputsUnknown if no inputs can be generated, SessionError if the original does not run.
-        """
-        self.claim, self.away, self.tolerances, self.names = claim, away, tolerances, names or {}
-        self._plan, self._seed = InputGenerator(before), options.seed
-        known = {**options.dims, claim.name: claim.old}
+        """claim: the dynamic dim.  Raises InputsUnknown without inputs, SessionError if the original does not run."""
+        before = draft.before.skeleton
+        self.claim, self.names, self._original, self._seed = claim, draft.claim.tensors, original, options.seed
+        self.away = IsolatedRuntime(options.required(), options.run_time)
+        self.tolerances = tolerances(before, options)
+        self._plan = InputGenerator(before)
+        given = [one.arrays for one in read_inputs(before, options.inputs)]
+        known = {**options.dims, **(self._plan.sizes_of(given[0]) if given else {}), claim.name: claim.old}
         self._sizes = self._plan.size_sets({name: size for name, size in known.items() if name in self._plan.free})[0]
-        self._original = original
+        self._given = [made for made in given if self._sizes | self._plan.sizes_of(made) == self._sizes]
         self._fed: list[Arrays] = []
         self._answers: list[Arrays] = []
         self._extend(2)  # outputs that differ between two depend on more than the shared inputs
@@ -89,11 +90,28 @@ class Samples:
             return
         with self.away.open(self._original) as session:
             for number in range(len(self._fed), count):
-                made = self._plan.generate(self._seed + number, self._sizes)
-                first = self._fed[0] if self._fed else made
-                fed = {name: (made if name in self.claim.feeds else first)[name] for name in made}
+                fed = self._further(number)
                 self._answers.append(session.run(fed))
                 self._fed.append(fed)
+
+    def _further(self, number: int) -> Arrays:
+        """One more set of inputs, the user's first; each dynamic input differs from all earlier ones if it can."""
+        feeds = self.claim.feeds
+        made = self._plan.generate(self._seed + number, self._sizes) | dict(*self._given[number : number + 1])
+        if self._fed:
+            made |= {name: array for name, array in self._fed[0].items() if name not in feeds}
+        for turn in range(REDRAWS):
+            equal = [name for name in feeds if any(np.array_equal(made[name], fed[name]) for fed in self._fed)]
+            if not equal:
+                break
+            other = self._plan.generate(self._seed + number, self._sizes, usual=FURTHER, drawn_by=(turn,))
+            made |= {name: other[name] for name in equal}
+        return made
+
+    def alike(self) -> list[str]:
+        """Dynamic inputs that are equal in all samples, although the model may accept other values."""
+        names = [want.name for want in self._plan.wants if want.kind != "indices" and want.name in self.claim.feeds]
+        return [name for name in names if all(np.array_equal(self._fed[0][name], fed[name]) for fed in self._fed)]
 
     def run(self, edited: OutputModel, sizes: Sequence[int], *, every: bool = True) -> SampleRun:
         """Run an edited model at several sizes; errors of the model do not raise.  every: stop at the first error."""
@@ -104,6 +122,9 @@ class Samples:
                 for size in sizes:
                     try:
                         answer = session.run(self._feeds(size, session.inputs))
+                        if self.claim.mixed and dim_kind(self.claim.name) == "batch":
+                            turned = session.run(self._feeds(size, session.inputs, turned=True))
+                            found.positional.update(self._positional(answer, turned, size))
                     except SessionError as refused:
                         found.refusal = refused.message
                         if every:
@@ -121,22 +142,28 @@ class Samples:
     def _silent(self) -> frozenset[str]:
         """Outputs of the original that are equal for the first two samples."""
         one, other = self._answers[:2]
-        same = [
-            name for name in one if name in other and compare(name, one[name], other[name], *self.tolerances).error.ok
-        ]
-        return frozenset(same)
+        shared = [name for name in one if name in other]
+        return frozenset(name for name in shared if compare(name, one[name], other[name], *self.tolerances).error.ok)
 
     def _name(self, name: str) -> str:
         return self.names.get(name, name)
 
-    def _feeds(self, size: int, inputs: Sequence[str]) -> Arrays:
-        """Inputs of the edited model at a size."""
-        found: Arrays = {}
+    def _positional(self, answer: Arrays, turned: Arrays, size: int) -> Iterator[str]:
+        """Outputs with an axis of samples that are not in reverse order if the samples are."""
+        for name, array in answer.items():
+            axes = tuple(axis for axis, width in enumerate(array.shape) if width == size)
+            flips = [np.flip(array, order) for order in (*((axis,) for axis in axes), axes)]
+            if axes and not any(compare(name, one, turned[name], *self.tolerances).error.ok for one in flips):
+                yield self._name(name)
+
+    def _feeds(self, size: int, inputs: Sequence[str], *, turned: bool = False) -> Arrays:
+        """Inputs of the edited model at a size.  turned: samples in reverse order."""
+        found, order = Arrays(), range(size)[:: -1 if turned else 1]
         for name in inputs:
             source = self._name(name)
             axis = self.claim.feeds.get(source)
             parts = [fed[source] for fed in self._fed]
-            found[name] = parts[0] if axis is None else np.concatenate(parts, axis).take(range(size), axis)
+            found[name] = parts[0] if axis is None else np.concatenate(parts, axis).take(order, axis)
         return found
 
     def _compare(self, name: str, array: np.ndarray, size: int) -> Comparison:

@@ -77,9 +77,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
                     tally, (outcome, reason) = staged
         found = build_check_result(outcome, reason, tally, started=started, asked=(rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
-            outcome, detail, more = check_beyond_fixed_size(
-                draft, original, edited, away=away, tolerances=(rtol, atol), options=options
-            )
+            outcome, detail, more = check_beyond_fixed_size(draft, original, edited, options)
             worst = {error.name: error for error in found.outputs}
             worst.update({item.error.name: item.error for item in more if not item.error.ok})
             reason = f"{detail[0].upper()}{detail[1:]}{f'; {reason}' if reason else ''}."

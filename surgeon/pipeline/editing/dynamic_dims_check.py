@@ -10,7 +10,6 @@ from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
 from surgeon.runtime.inputs.input_generator import InputsUnknown
 from surgeon.runtime.numerics.array_comparison import Comparison
-from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.text import join_first
 
@@ -18,35 +17,17 @@ NAMED = 3
 
 
 def check_beyond_fixed_size(
-    draft: ModelDraft,
-    original: OutputModel,
-    edited: OutputModel,
-    away: IsolatedRuntime,
-    tolerances: tuple[float | None, float | None],
-    options: CheckOptions,
+    draft: ModelDraft, original: OutputModel, edited: OutputModel, options: CheckOptions
 ) -> tuple[Outcome, str, list[Comparison]]:
-    """Run the edited model at sizes that the original does not accept, and compare the outputs that can be compared.
-
-    If outputs keep samples independent, each sample has to equal the original's output for it.
-    """
+    """Run the edited model at sizes that the original does not accept; each sample must equal the original's."""
     outcome, reasons, compared = Outcome.PROVED, list[str](), list[Comparison]()
     for claim in draft.claim.freed:
         try:
-            samples = Samples(
-                claim,
-                draft.before.skeleton,
-                original,
-                options=options,
-                away=away,
-                tolerances=tolerances,
-                names=draft.claim.tensors,
-            )
+            found, reason, more = _judged(claim, Samples(claim, draft, original, options), edited)
         except InputsUnknown as unknown:
             found, reason, more = Outcome.UNPROVED, f"inputs cannot be generated: {unknown.reason}", list[Comparison]()
         except SessionError as refused:
             found, reason, more = Outcome.UNPROVED, f"the original does not run: {refused.message}", list[Comparison]()
-        else:
-            found, reason, more = _judged(claim, samples, edited)
         reasons.append(reason)
         compared += more
         if outcome is Outcome.PROVED or found is Outcome.FAILED:
@@ -56,9 +37,8 @@ def check_beyond_fixed_size(
 
 def _judged(claim: DynamicDimsClaim, samples: Samples, edited: OutputModel) -> tuple[Outcome, str, list[Comparison]]:
     """The outcome for one dynamic dim, a reason, and the comparisons."""
-    if claim.answers:
-        return _outcome(claim, samples.run(edited, batch_sizes(claim.old)))
-    return _outcome(claim, samples.run(edited, long_sizes(claim.old), every=False))
+    sizes = batch_sizes(claim.old) if claim.answers else long_sizes(claim.old)
+    return _outcome(claim, samples.run(edited, sizes, every=bool(claim.answers)), samples.alike())
 
 
 def long_sizes(old: int) -> Sequence[int]:
@@ -66,8 +46,9 @@ def long_sizes(old: int) -> Sequence[int]:
     return tuple(dict.fromkeys((2 * old, old + 1, 3 * old)))[:2]
 
 
-def _outcome(claim: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, list[Comparison]]:
-    claimed = [one for name in claim.answers for one in run.compared.get(name, ())]
+def _outcome(claim: DynamicDimsClaim, run: SampleRun, alike: Sequence[str]) -> tuple[Outcome, str, list[Comparison]]:
+    names = (*claim.answers, *(name for name in claim.mixed if name in run.positional))
+    claimed = [one for name in names for one in run.compared.get(name, ())]
     wrong = next((found for found in claimed if not found.error.ok), None)
     at = f"at {claim.name}={_listed(run.ran)}"
     if wrong is not None:
@@ -82,8 +63,11 @@ def _outcome(claim: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, lis
         return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
     proved = f"{at} each sample has the same outputs as in the original"
     if mixed:
-        reason = f"{proved}, but {join_first(mixed, NAMED)} depends on several samples; {nothing}"
-        return Outcome.UNPROVED, reason, claimed
+        several = f"but {join_first(mixed, NAMED)} depends on several samples; {nothing}"
+        return Outcome.UNPROVED, f"{proved}, {several}", claimed
+    if alike:
+        same = join_first([f"'{name}'" for name in alike], NAMED)
+        return Outcome.UNPROVED, f"{proved}, but only for equal values of {same} in all samples", claimed
     return Outcome.PROVED, proved, [one for found in run.compared.values() for one in found]
 
 

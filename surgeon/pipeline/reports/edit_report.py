@@ -67,15 +67,14 @@ class EditReport(Report):
         return any(done.said for done in self.edits)
 
     def record(self, found: CheckResult | None) -> None:
-        """Add the check of a group of edits; the first that is not proved stays."""
+        """Add the check of a group of edits; the outcome of the first that is not proved stays."""
         before = self.check
-        if found is None or (before is not None and before.outcome is not Outcome.PROVED):
-            return
-        if before is not None and before.differs_on:
-            reason = " ".join(part for part in (before.reason, found.reason) if part)
+        if found is not None and before is not None:
+            reason = " ".join(dict.fromkeys(part for part in (before.reason, found.reason) if part))
             differences = tuple(dict.fromkeys((*before.differs_on, *found.differs_on)))
-            found = replace(found, reason=reason, differs_on=differences)
-        self.check = found
+            worse = found if before.outcome is Outcome.PROVED else before
+            found = replace(worse, reason=reason, differs_on=differences)
+        self.check = before if found is None else found
 
     def saved(self, copied: int, new: int) -> None:
         """Record that the result is written."""

@@ -105,6 +105,11 @@ class InputGenerator:
         check_dim_names(self.free, dims)
         return size_sets(self.free, dims)
 
+    def sizes_of(self, feeds: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """Sizes of the dynamic dims in a set of inputs."""
+        pairs = [pair for want in self.wants for pair in zip(want.dims, feeds[want.name].shape, strict=True)]
+        return {dim: size for dim, size in pairs if isinstance(dim, str)}
+
     def long_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return sets with long sequences, the longest first."""
         return long_sets(self.free, dims)

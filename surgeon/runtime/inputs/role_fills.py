@@ -468,6 +468,18 @@ def _sampled(blank: Blank) -> np.ndarray:
     return usual_values(blank)
 
 
+def _further(blank: Blank) -> np.ndarray:
+    """Valid values unlike those of the first sample: padding of any length, positions from any start."""
+    if not blank.shape:
+        return _sampled(blank)
+    longer = blank._replace(shape=(blank.shape[0] + 1, *blank.shape[1:]))  # the first row is usually full
+    if blank.spec.is_position:
+        made = _positions(longer, start="each") if blank.random.integers(2) else _between(longer)
+    else:
+        made = _keys(longer, is_shorter=True) if blank.spec.kind == "keys" else _sampled(longer)
+    return made[1:]
+
+
 def _not_negative(blank: Blank) -> np.ndarray:
     """Usual values without negative integers."""
     made = usual_values(blank)
@@ -487,6 +499,7 @@ USUAL = Fill("usual", usual_values)
 CALM = Fill("calm", _calm)
 SAMPLED = Fill("usual", _sampled)
 """For the few sets of inputs without a strategy: each draws the values of conditions and the side of padding."""
+FURTHER = Fill("a further sample", _further)
 NOT_NEGATIVE = Fill("usual integers, none negative", _not_negative)
 BEYOND_HALF = Fill("integers that do not fit in half of their bits", _beyond_half)
 ANY_NON_ZERO_MASK = mask("holes", any_number=True)
