@@ -37,6 +37,15 @@ def test_rewrite_writes_and_says_what_it_did(tmp_path: Path) -> None:
     assert all(phase in whole for phase in ("read", "match", "check", "write"))
 
 
+def test_a_replaced_file_is_reported(tmp_path: Path) -> None:
+    """The last line says so if OUT existed and is not IN."""
+    path, out = gelus(tmp_path), tmp_path / "out.onnx"
+    for target, label in ((out, "wrote   "), (out, "replaced"), (path, "wrote   ")):
+        rewritten = run("rewrite", path, target, "--rules", "gelu", "--check", "none").stdout
+        assert rewritten.splitlines()[-1].startswith(f"{label} {target} (")
+    assert f"replaced {out} (" in run("edit", path, out, "--rename", "x=data").stdout
+
+
 def test_in_and_out_may_be_the_same_file(tmp_path: Path) -> None:
     """Rewriting in place."""
     path = gelus(tmp_path)

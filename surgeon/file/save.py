@@ -133,7 +133,7 @@ def saving(
                 fresh = None
             else:
                 source, pieces = model.data, patch.pieces(fresh) if patch is not None else [(0, len(model.data))]
-            if home is not None or pieces != [(0, len(source))] or not _is_source(model, target):
+            if home is not None or pieces != [(0, len(source))] or not is_source(model, target):
                 file = stack.enter_context(AtomicFile(target))
                 with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
                     writer.write(pieces)
@@ -158,7 +158,7 @@ def saving(
             return
         model.check_unchanged()
         if file is not None:
-            if sys.platform == "win32" and _is_source(model, target):
+            if sys.platform == "win32" and is_source(model, target):
                 model.close()  # a mapped file cannot be replaced there
             with _explain_os_errors(out):
                 put_in_place(file, moves, force)
@@ -199,7 +199,8 @@ def _same_file(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and os.path.samefile(one, other)
 
 
-def _is_source(model: Model, target: Path) -> bool:
+def is_source(model: Model, target: Path) -> bool:
+    """Whether a file is the one that the model was opened from."""
     return model.path is not None and _same_file(model.path, target)
 
 

@@ -16,7 +16,7 @@ from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.errors import CheckFailed, GraphError, SurgeonError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
-from surgeon.file.save import OutputModel
+from surgeon.file.save import OutputModel, is_source
 from surgeon.file.save import saving as saving_model
 from surgeon.file.temporary_model import remove_leftovers
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
@@ -203,13 +203,14 @@ class _Run:
             return self._establish(after, claim)
         how = self.saving
         patch = draft.patch(self.output, whole=how.external_data not in ("auto", "copy"))
+        replaces = self.output.exists() and not is_source(self.model, self.output)
         with saving_model(self.model, patch, self.output, external_data=how.external_data, force=how.force) as written:
             after.written_at(written.path)
             failure = self._establish(after, claim)
             after.written_at(None)
             written.is_kept = failure is None
             if failure is None:
-                self.report.saved(written.copied, written.new)
+                self.report.saved(written.copied, written.new, replaces)
         self.result = self.output
         return failure
 

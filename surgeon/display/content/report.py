@@ -53,7 +53,8 @@ def headed_document(
     if report.written:
         wrote = Span(report.output, "code") if report.output else "a model in memory"
     notes = "; ".join(filter(None, (same if report.written else "", f"{report.duration:.1f} s")))
-    last = "wrote", (wrote, f" ({notes}", Span(f"; {advice}" if advice else "", "shell"), ")")
+    text = wrote, f" ({notes}", Span(f"; {advice}" if advice else "", "shell"), ")"
+    last = "replaced" if report.replaces else "wrote", text
     model = Facts([("model", Span(report.source, "code") if report.source else ""), ("time", _time(report))])
     blocks, headline = [*details, Section("run", [model])], (name, "  ", change)
     return Document(name, blocks, summary=[*rows, last], headline=headline, done=list(done))

@@ -76,9 +76,9 @@ class EditReport(Report):
             found = replace(worse, reason=reason, differs_on=differences)
         self.check = before if found is None else found
 
-    def saved(self, copied: int, new: int) -> None:
+    def saved(self, copied: int, new: int, replaces: bool) -> None:
         """Record that the result is written."""
-        self.bytes, self.written = (copied, new), True
+        self.bytes, self.written, self.replaces = (copied, new), True, replaces
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

@@ -43,6 +43,8 @@ class Report(JsonRecord, ResultBase):
     """Assumptions on the inputs that all of this depends on, as "NAME: WORDS": the user's, and those of the model."""
     written: bool = field(default=False, kw_only=True)
     """Whether the result was written."""
+    replaces: bool = field(default=False, kw_only=True)
+    """Whether the output file replaced another file than the input model."""
     phases: dict[str, float] = field(default_factory=dict, kw_only=True)
     """Seconds by phase, without the steps: "read", "match", "prove", "check", "write"."""
 
@@ -140,8 +142,8 @@ class Report(JsonRecord, ResultBase):
         for phase, value in seconds.items():
             self.phases[phase] = self.phases.get(phase, 0.0) + value
 
-    def saved(self, copied: int, new: int) -> None:
-        """Record that the result of the run is written: the bytes that were copied, and the others."""
-        self.written = True
+    def saved(self, copied: int, new: int, replaces: bool) -> None:
+        """Record that the result of the run is written: the bytes that were copied, the others, and `replaces`."""
+        self.written, self.replaces = True, replaces
         for step in self.steps:
-            step.saved(copied, new)
+            step.saved(copied, new, replaces)
