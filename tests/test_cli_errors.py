@@ -127,6 +127,36 @@ def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:
     assert "Error: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("rewrite a b --target tensort", "Did you mean 'tensorrt'"),
+        ("rewrite a b --target trt", "Did you mean 'tensorrt'?"),
+        ("convert a b --to fp16", "Did you mean 'float16'?"),
+        (
+            "convert a b --to float16 --target tensorrt",
+            "'--target'. Choose the runtime with --ep, for example --ep ten",
+        ),
+        ("rewrite a b --check sitess", "Did you mean 'sites'?"),
+        ("edit a b --rename x y", "Got unexpected extra argument (y). Write --rename x=y."),
+        ("edit --rename x y a b", "Write --rename x=y."),
+        ("rewrite a", "Missing argument 'OUT'. Example: surgeon rewrite in.onnx out.onnx"),
+        (
+            "insert a b --between x --and y",
+            "Missing option '--op'. Example: surgeon insert in.onnx out.onnx --between x",
+        ),
+        ("prepend a b --mean 1", "Missing argument 'image'. Example: surgeon prepend in.onnx out.onnx image"),
+        ("record a.toml", "Example: surgeon record deploy.toml rewrite in.onnx out.onnx --rules gelu"),
+        ("new gelu", "No such command 'gelu'. Did you mean surgeon new rule gelu?"),
+    ],
+)
+def test_wrong_usage_is_explained(arguments: str, words: str) -> None:
+    """Values that are almost right, arguments without their sign, missing arguments."""
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert words in result.stderr.splitlines()[-1]
+
+
 def test_a_dangling_tensor_gets_one_sentence(tmp_path: Path) -> None:
     """The node and the tensor are named."""
     path = gelus(tmp_path)

@@ -617,6 +617,13 @@ CASES = [
         "surgeon inspect @/in.onnx",
         says="Relu",
     ),
+    Case(
+        "surgeon.cli.command_suggestions._hint",
+        RELU,
+        "new my_own_relu",
+        "surgeon new rule my_own_relu",
+        says="They pass as they are",
+    ),
 ]
 ELSEWHERE = {
     "surgeon.targets.tensorrt.size_advice.next_steps",

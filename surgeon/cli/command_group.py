@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from surgeon.cli.command_suggestions import extra_argument_hint, unknown_command
+from surgeon.cli.command_suggestions import unknown_command, with_hint
 from surgeon.cli.help_page import HelpPage
 from surgeon.cli.watchdog import watch
 from surgeon.display.envelope import envelope
@@ -136,9 +136,7 @@ class CommandGroup(HelpPage, click.Group):
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except click.ClickException as error:
-            where = getattr(error, "ctx", None)
-            hint = extra_argument_hint(error.message, where)
-            said = error if hint is None else click.UsageError(f"{error.message.rstrip('.')}. {hint}", where)
+            said = with_hint(error, ctx.meta.get(TYPED, ()))
             _print_as_json(ctx, SurgeonError(said.format_message()), said.exit_code)
             raise said from None
         except (click.exceptions.Exit, click.Abort):

@@ -1,8 +1,8 @@
-"""Suggestions for a mistyped command line: an unknown command, or too many arguments."""
+"""Suggestions for a mistyped command line: an unknown command or value, a missing argument, or too many of them."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -32,6 +32,7 @@ _SYNONYMS = {
     "view": "gui netron open serve",
 }
 """Names of the same commands in other tools."""
+_VALUES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "half": "float16", "trt": "tensorrt"}
 _EXTRA = re.compile(r"unexpected extra arguments? \((.*)\)", re.DOTALL)
 QUOTE = "If the shell expanded a pattern to several files, quote it, as in '*.onnx'."
 
@@ -46,14 +47,45 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
     return f"No command named {name!r}. {how}"
 
 
-def extra_argument_hint(message: str, ctx: click.Context | None) -> str | None:
-    """A hint for click's message about too many arguments; None for another message, or without a hint."""
-    found = _EXTRA.search(message)
-    words = found[1].split() if found else []
+def with_hint(error: click.ClickException, typed: Sequence[str]) -> click.ClickException:
+    """An error with a hint, if there is one.  typed: the command line."""
+    ctx = getattr(error, "ctx", None)
+    whole = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
+    message = whole.partition(" Choose from")[0].rstrip(".")
+    hint = None if ctx is None else _hint(error, message, ctx, typed)
+    return error if hint is None else click.UsageError(f"{message}. {hint}", ctx)
+
+
+def _hint(error: click.ClickException, message: str, ctx: click.Context, typed: Sequence[str]) -> str | None:
+    """The hint for a message of click."""
+    options = {flag: item for item in ctx.command.get_params(ctx) for flag in item.opts}
+    quoted = re.findall("'(.*?)'", error.message)
+    if isinstance(error, click.MissingParameter):
+        example = re.search("Example: .*", ctx.command.help or "")
+        return None if example is None else example[0]
+    if "No such command" in message:  # of `new`
+        return f"Did you mean {command('new', 'rule', quoted[0])}?"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--target" and "--ep" in options:
+        return "Choose the runtime with --ep, for example --ep tensorrt."
+    if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
+        meant = _VALUES.get(quoted[0].lower())
+        near = [meant] if meant in quoted[1:] else close_matches(quoted[0], quoted[1:])
+        return f"Did you mean {' or '.join(map(repr, near))}?" if near else None
+    extra = _EXTRA.search(message)
+    return None if extra is None else _extra_argument_hint(extra[1].split(), options, typed)
+
+
+def _extra_argument_hint(
+    words: Sequence[str], options: Mapping[str, click.Parameter], typed: Sequence[str]
+) -> str | None:
+    """A hint for too many arguments."""
+    for flag, first, second in zip(typed, typed[1:], typed[2:], strict=False):
+        item = options.get(flag)
+        if "=" in str(item and (item.metavar or item.type.name)) and "=" not in first and not second.startswith("-"):
+            return f"Write {flag} {first}={second}."
     if any(os.path.exists(word) for word in words):
         return QUOTE
-    options = [option for item in ctx.command.params for option in item.opts] if ctx is not None else []
-    if words and "--rules" in options:
+    if "--rules" in options:
         from surgeon.rules.catalogue import is_known  # imported here: it searches installed packages
 
         rules = [word for word in words if is_known(word)]

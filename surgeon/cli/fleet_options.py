@@ -1,6 +1,5 @@
 """The settings of `surgeon run` for many models, and the run itself."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -52,14 +51,12 @@ def run_fleet(
     from surgeon.automation.fleet.run_many import run_many
     from surgeon.cli.progress import FleetProgress
     from surgeon.cli.report_file import emit, require_report_path
-    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path)
     with FleetProgress(quiet) as progress:
         dashboard = None if quiet else progress.dashboard
         settings |= {"to": settings["to"] or ".", "begins": progress.begins, "dashboard": dashboard}
         found = run_many(recipe, over, progress=progress.show_row, **settings)
-    is_silent = quiet and found.ok
     with closing(found):
-        shown = (lambda: None) if is_silent else lambda: show(found, sys.stdout, verbose=verbose)
-        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=shown)
+        shown = (lambda: None) if quiet and found.ok else None
+        emit([found], 0 if found.ok else REGRESSED, report_path=report_path, show=shown, verbose=verbose)

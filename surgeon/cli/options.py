@@ -263,9 +263,7 @@ def _argument(name: str, metavar: str, spelled: Spelling | None) -> click.Argume
 
 
 def _callback(
-    function: Callable[..., None],
-    options: Sequence[DerivedOption],
-    checks: Collection[str],
+    function: Callable[..., None], options: Sequence[DerivedOption], checks: Collection[str]
 ) -> Callable[..., None]:
     """The function of a command, which gets values as its parameters want them.
 

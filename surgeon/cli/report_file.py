@@ -89,18 +89,20 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
 
 
 def run_and_report(
-    run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
+    run: Callable[..., tuple[Any, Any]],
     files: Sequence[str],
     *,
-    report_path: str | None,
+    report_path: str | None = None,
     quiet: bool,
     diff: bool = False,
     verbose: bool = False,
+    **settings: Any,
 ) -> None:
     """Run a function, show its report and write it, also after a failed check.
 
-    Raises the errors of `run`.  run: takes a progress callback.  files: the models that are read; the last one is the
-    output.  quiet: show only what could not be proved.  diff: show changed lines too.  verbose: as in `show`.
+    Raises the errors of `run`.  run: takes a progress callback and the settings.  files: the models that are read; the
+    last one is the output.  quiet: show only what could not be proved.  diff: show changed lines too.  verbose: as in
+    `show`.
     """
     require_report_path(report_path, *files)
 
@@ -116,7 +118,7 @@ def run_and_report(
 
     try:
         with progress(quiet) as note:
-            _, report = run(note)
+            _, report = run(note, **settings)
     except (CheckFailed, ExpectationUnmet) as error:
         if error.report is not None:
             publish(error.report, error)
@@ -158,10 +160,12 @@ def emit(
     report_path: str | None = None,
     error: SurgeonError | None = None,
     show: Callable[[], None] | None = None,
+    verbose: bool = False,
 ) -> None:
     """Write the report of a command if requested, print its results as JSON or as text, and leave with its exit code.
 
-    error: the error that the caller raises next.  show: prints other text than the results' documents.
+    error: the error that the caller raises next.  show: prints other text than the results' documents.  verbose: as in
+    `show` of the terminal.
     """
     ctx = click.get_current_context()
     make = partial(envelope, results, typed(), code=error.exit_code if error else code, error=error)
@@ -177,7 +181,7 @@ def emit(
 
         for place, result in enumerate(results):
             click.echo("\n" * bool(place), nl=False)
-            terminal_renderer.show(result, sys.stdout)
+            terminal_renderer.show(result, sys.stdout, verbose=verbose)
     if code and error is None:
         ctx.exit(code)
 

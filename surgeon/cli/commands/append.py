@@ -83,15 +83,11 @@ def requested_edits(ctx: click.Context) -> "list[Edit]":
     if kind in DETECTORS:
         given = _given_settings(kind, ("activation", *POSTPROCESSING[kind].settings()), ctx)
         return detector_tail(ctx.params["source"], kind, output=name or "", **given)
-    edits: dict[str, type[KeyedEdit]] = {
-        "argmax": AppendArgMax,
-        "softmax": AppendSoftmax,
-        "sigmoid": AppendSigmoid,
-        "topk": AppendTopK,
-    }
-    given = _given_settings(kind, tuple(edits[kind].settings()), ctx)
+    edits: tuple[type[KeyedEdit], ...] = (AppendArgMax, AppendSoftmax, AppendSigmoid, AppendTopK)
+    edit = edits[KINDS.index(kind)]
+    given = _given_settings(kind, tuple(edit.settings()), ctx)
     tensor = name or single_input_or_output(ctx.params["source"], "output")
-    return [edits[kind](tensor, **given)]  # type: ignore[call-arg]  # the first field of each kind is its tensor
+    return [edit(tensor, **given)]  # type: ignore[call-arg]  # the first field of each kind is its tensor
 
 
 def _given_settings(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:

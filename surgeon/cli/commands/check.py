@@ -1,6 +1,5 @@
 """The command `surgeon check`: lists the nodes that a target cannot run."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,11 +30,10 @@ def check(source: str, target: str, report_path: str | None, verbose: bool, **se
         load: use only surgeon's tables, and do not load the model in the runtime.
     """
     from surgeon.diagnostics.target_check import check as run
-    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
     with progress(quiet=False):
         found = run(source, target, **settings)
     stopped = BAD_INPUT if found.is_undecided else CHECK_FAILED
     code = stopped if any(item.stops for item in found) else 0
-    emit([found], code, report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))
+    emit([found], code, report_path=report_path, verbose=verbose)

@@ -1,6 +1,5 @@
 """The command `surgeon compare`: compares the outputs of two models."""
 
-import sys
 from typing import Any
 
 from surgeon.cli.command_group import CHECK_FAILED
@@ -18,7 +17,6 @@ def compare(original: str, other: str, report_path: str | None, verbose: bool, *
     Example: surgeon compare in.onnx out.onnx --compare-layers
     Exit codes: 0 equal within tolerance, 1 different, or no result
     """
-    from surgeon.display.terminal.terminal_renderer import show
     from surgeon.proof.compare import compare as run
     from surgeon.runtime.processes.worker_pool import prefork_workers
 
@@ -27,4 +25,4 @@ def compare(original: str, other: str, report_path: str | None, verbose: bool, *
     with progress(quiet=False):
         result = run(original, other, **settings)
     code = 0 if result.proved else CHECK_FAILED
-    emit([result], code, report_path=report_path, show=lambda: show(result, sys.stdout, verbose=verbose))
+    emit([result], code, report_path=report_path, verbose=verbose)

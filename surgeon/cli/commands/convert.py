@@ -33,6 +33,5 @@ def convert(
 
     kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
-    shown = {name: settings.pop(name) for name in ("report_path", "quiet", "verbose")}
-    given = {"keep": kept or ("auto",), "rules": names, "options": options, **settings}
-    run_and_report(lambda _: run(source, output=output, **given), (source, output), **shown)
+    settings |= {"keep": kept or ("auto",), "rules": names, "options": options}
+    run_and_report(lambda _, **given: run(source, output=output, **given), (source, output), **settings)

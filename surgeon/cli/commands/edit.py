@@ -124,5 +124,4 @@ def run_edits(edits: "Sequence[Edit]", source: str, output: str, **settings: Any
     """Run edits for a command, and print the report.  Raises as `surgeon.edit`."""
     from surgeon.pipeline.editing.edit_group import edit as run
 
-    shown = {name: settings.pop(name) for name in SHOWN}
-    run_and_report(lambda _: run(source, edits, output=output, **settings), (source, output), **shown)
+    run_and_report(lambda _, **given: run(source, edits, output=output, **given), (source, output), **settings)

@@ -1,6 +1,5 @@
 """The command `surgeon explain`: shows why rules almost match, but do not."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +21,7 @@ def explain(
     Exit codes: 0 success, with or without near misses
     """
     from surgeon.diagnostics.explanation import explanations
-    from surgeon.display.terminal.terminal_renderer import show
 
     require_report_path(report_path, source)
     found = explanations(source, rules or None, node=node, **settings)
-    emit([found], report_path=report_path, show=lambda: show(found, sys.stdout, verbose=verbose))
+    emit([found], report_path=report_path, verbose=verbose)

@@ -58,9 +58,7 @@ def learn(
     """
     if any(source.endswith(".onnx") for source in sources):
         if shapes or dtypes or arguments or vary or exporters or opsets or free_sizes:
-            raise UsageError(
-                "Models are already exported. Leave out the options for exports, such as --shape and --opset."
-            )
+            raise UsageError("Models are already exported. Leave out options for exports, such as --shape and --opset.")
         learned = _from_models(sources, title)
     elif len(sources) > 1:
         raise UsageError(f"Give one module, or two or more .onnx files, not {', '.join(sources)}.")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.cli.commands.edit import SHOWN
 from surgeon.cli.options import OF_SITES, OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
@@ -46,5 +45,5 @@ def run_merge(first: str, second: str, output: str, **settings: Any) -> None:
     """Merge two models for a command, and print the report.  Raises as `surgeon.merge`."""
     from surgeon.edits.merge_split.merge import merge as run
 
-    shown = {name: settings.pop(name) for name in SHOWN}
-    run_and_report(lambda _: run(first, second, output=output, **settings), (first, second, output), **shown)
+    files = (first, second, output)
+    run_and_report(lambda _, **given: run(first, second, output=output, **given), files, **settings)

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from surgeon.proof.check_options import CheckOptions
     from surgeon.rules.rule import Rule
 
-SHOWN = "report_path quiet diff verbose"
-
 
 @derived_command(
-    "rewrite", {"source": "IN", "output": "OUT"}, without="progress", shared=SHOWN, jobs=Spelling(section="Checks")
+    "rewrite",
+    {"source": "IN", "output": "OUT"},
+    without="progress",
+    shared="report_path quiet diff verbose",
+    jobs=Spelling(section="Checks"),
 )
 def rewrite(
     source: str,
@@ -43,12 +45,10 @@ def rewrite(
     requested: list[str | Rule] = [*_plugin_rules(plugins, settings["target"]), *rules]
     settings["inline"] = [name for item in inline for name in item.split(",") if name]
 
-    shown = {name: settings.pop(name) for name in SHOWN.split()}
-    run_and_report(
-        lambda note: run(source, requested or None, output=output, options=options, progress=note, **settings),
-        (source, output),
-        **shown,
-    )
+    def work(note: Any, **given: Any) -> Any:
+        return run(source, requested or None, output=output, options=options, progress=note, **given)
+
+    run_and_report(work, (source, output), **settings)
 
 
 def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":

@@ -5,13 +5,7 @@ from typing import Any
 
 import click
 
-from surgeon.cli.fleet_options import (
-    OF_MANY_MODELS,
-    OF_ONE_MODEL,
-    require_many_models,
-    require_one_model,
-    run_fleet,
-)
+from surgeon.cli.fleet_options import OF_MANY_MODELS, OF_ONE_MODEL, require_many_models, require_one_model, run_fleet
 from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
 

@@ -27,6 +27,4 @@ def split(source: str, output: str, at: str | None, **settings: Any) -> None:
     cuts = parse_names(at, "NAME,...") if at is not None else ()
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Give --at A,B,... or --parts N, but not both.")
-
-    shown = {name: settings.pop(name) for name in ("report_path", "quiet", "verbose")}
-    run_and_report(lambda _: run(source, output, at=cuts, **settings), (source, output), **shown)
+    run_and_report(lambda _, **given: run(source, output, at=cuts, **given), (source, output), **settings)

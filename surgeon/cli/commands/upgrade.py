@@ -6,8 +6,8 @@ from surgeon.cli.options import OF_SITES, derived_command
 from surgeon.cli.report_file import run_and_report
 
 
-@derived_command("upgrade", {"source": "IN", "output": "OUT"}, without=OF_SITES)
-def upgrade(source: str, output: str, opset: int, quiet: bool, verbose: bool, **settings: Any) -> None:
+@derived_command("upgrade", {"source": "IN", "output": "OUT"}, without=OF_SITES, shared="quiet verbose")
+def upgrade(source: str, output: str, opset: int, **settings: Any) -> None:
     """Raise the opset of IN without changing what any node computes, check the result, and write OUT.
 
     IN and OUT may be the same file.
@@ -16,5 +16,4 @@ def upgrade(source: str, output: str, opset: int, quiet: bool, verbose: bool, **
     """
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 
-    shown: dict[str, Any] = {"report_path": None, "quiet": quiet, "verbose": verbose}
-    run_and_report(lambda _: (output, run(source, opset, output, **settings)), (source, output), **shown)
+    run_and_report(lambda _, **given: (output, run(source, opset, output, **given)), (source, output), **settings)
