@@ -25,7 +25,7 @@ RULES = tomllib.loads(Path(__file__).with_name("prose.toml").read_text(encoding=
 HABITS = [(re.compile(rule["pattern"], re.MULTILINE), rule["write"]) for rule in RULES]
 LONG = 200  # characters of a sentence: about 35 words, which nobody reads aloud in one breath
 MESSAGE = 4  # words from which a string is a sentence and not a key
-PAGES = [page for folder in ("docs", "", "notebooks") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md")), ROOT / "notebooks" / "README.md"]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
 

@@ -196,7 +196,7 @@ def test_a_selection_that_makes_no_rule_is_refused():
     with pytest.raises(UsageError, match="Nothing is selected"):
         surgeon.capture(parse(BODIES), view.selection)
     view.select(["p"], scope="then_branch of y")
-    with pytest.raises(UsageError, match="stands in then_branch of y"):
+    with pytest.raises(UsageError, match="is in then_branch of y"):
         surgeon.capture(parse(BODIES), view.selection)
 
 
