@@ -102,7 +102,7 @@ def test_an_overload_is_chosen_by_what_is_given():
         matching_overload("aten", "add", "Tensors")
     with pytest.raises(UsageError, match="accepts 9 arguments"):
         matching_overload("aten", "add", inputs=9)
-    with pytest.raises(UsageError, match="Did you mean .*aten::gelu"):
+    with pytest.raises(UsageError, match="did you mean .*aten::gelu"):
         matching_overload("aten", "gleu")
     with pytest.raises(UsageError, match=r"surgeon\.torch_schema"):
         matching_overload("nobodys", "op")

@@ -77,8 +77,7 @@ def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -
     ]
     if not found:
         return ""
-    says = "declares" if len(found) == 1 else "declare"
     return (
-        f"{join_first(found, _NAMED)} {says} no traits, so proofs use arbitrary inputs and allow only rounding errors. "
-        f'Declare what you know, for example @surgeon.implements("{found[0]}", indices=(1,), like="Gather")'
+        f"proofs treat any number as a valid input of {join_first(found, _NAMED)}. If an input holds indices or "
+        f'counts, declare it, for example @surgeon.implements("{found[0]}", indices=(1,)), otherwise random=False'
     )
