@@ -1,6 +1,5 @@
 """Text for messages: counts, shortened lists, close matches of a name, durations, and numbers with their limits."""
 
-import os
 from collections.abc import Iterable, Sequence
 
 _MAX_DIGITS = 17  # digits that distinguish all doubles
@@ -57,16 +56,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"there are {join_first(names, _NEAREST)}." if names else "there is none."
 
 
-def short_names(names: list[str]) -> list[str]:
-    """File names without their folder, if it is the same for all."""
-    folders = {os.path.dirname(name) for name in names}
-    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
+def suggest_name(error: BaseException) -> str:
+    """The suggestion that Python prints after the message of an unknown name or attribute: ". Did you mean 'beta'?"."""
+    if not isinstance(error, NameError | AttributeError):
+        return ""
+    from traceback import walk_tb  # not at the top: only errors need it
 
-
-def milliseconds_text(milliseconds: float) -> str:
-    """A latency with four significant digits."""
-    places = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
-    return f"{milliseconds:.{places}f}"
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    names = (
+        dir(error.obj) if isinstance(error, AttributeError) else [*frame.f_locals, *frame.f_globals, *frame.f_builtins]
+    )
+    return "".join(f". Did you mean {name!r}?" for name in close_matches(error.name or "", names, 1, 0.7))
 
 
 def seconds_text(value: float) -> str:

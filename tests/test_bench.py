@@ -15,10 +15,18 @@ from surgeon import ModelFileError, UsageError
 from surgeon.runtime.processes.worker import TaskResult
 from surgeon.runtime.sessions.ort_session import TimedSession
 from surgeon.runtime.timing import bench_tasks
-from surgeon.runtime.timing.latency import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
+from surgeon.runtime.timing.latency import (
+    EQUAL,
+    FASTER,
+    SLOWER,
+    Bench,
+    Latency,
+    interval_of,
+    milliseconds_text,
+    ratio_of,
+)
 from surgeon.runtime.timing.rounds import MAX_REPEATS, WARM_UP, run_interleaved
 from surgeon.testing import parse
-from surgeon.text import milliseconds_text
 from tests.command_line import gelus, one_sentence, result_in, run, save
 
 WORK = "y = Relu(x)"

@@ -324,6 +324,71 @@ def test_an_error_in_a_rule_s_own_code_names_rule_line_and_node(tmp_path: Path) 
     assert not out.exists()
 
 
+MISTAKEN = """
+from surgeon import Graph, Tensor, rule
+from surgeon.searches import Search
+
+
+def exact(g: Graph, x: Tensor) -> Tensor:
+    return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
+
+
+def sites(index, scope):
+    return index.live_nods
+
+
+@rule(patterns=[exact])
+def undefined(g: Graph, x: Tensor, bta: float = 1.0) -> Tensor:
+    return g.op("mine::Gelu", x, beta=beta)
+
+
+@rule(patterns=[exact])
+def asserting(g: Graph, x: Tensor) -> Tensor:
+    assert not x.name, "no name"
+    return g.op("mine::Gelu", x)
+
+
+@rule(patterns=[exact])
+def misspelt(g: Graph, x: Tensor) -> Tensor:
+    return g.op("mine::Gelu", x, size=x.shpe)
+
+
+@rule(search=Search(sites, "there is none"), target="any")
+def searching(g: Graph, match) -> Tensor:
+    return match.x
+"""
+
+
+@pytest.mark.parametrize("command", ["rewrite", "explain"])
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("undefined", "NameError: name 'beta' is not defined. Did you mean 'bta'? (mistaken.py:16)"),
+        ("asserting", "AssertionError: no name (mistaken.py:21)"),
+        ("misspelt", "has no attribute 'shpe'. Did you mean 'shape'? (mistaken.py:27)"),
+        ("searching", "Search sites (mistaken.py:10) raised an error: AttributeError: 'Index' object has no attribute"),
+    ],
+)
+def test_any_exception_of_a_rule_s_function_is_an_error_of_the_rule(
+    tmp_path: Path, command: str, rule: str, message: str
+) -> None:
+    """A wrong name, a failed assertion, an attribute that does not exist, and a search that raises."""
+    file = tmp_path / "mistaken.py"
+    file.write_text(MISTAKEN)
+    outputs = [tmp_path / "out.onnx"] if command == "rewrite" else []
+    result = run(command, gelus(tmp_path), *outputs, "--rules", f"{file}:{rule}")
+    assert message in one_sentence(result, 2)
+
+
+def test_the_manual_of_a_rule_names_a_mistake_in_its_replacement(tmp_path: Path) -> None:
+    """`surgeon rules FILE` traces replacements, as a rewrite does, but without a model."""
+    file = tmp_path / "mistaken.py"
+    file.write_text(MISTAKEN)
+    message = one_sentence(run("rules", f"{file}:undefined"), 2)
+    assert message.startswith("Error: Rule undefined raised an error in its replacement: NameError")
+    assert "raised an error" not in run("rules", f"{file}:asserting").output
+
+
 def test_an_error_in_a_rule_s_reference_names_rule_line_and_node() -> None:
     """What the op means that a rule writes is asked for when its sites are proved."""
 

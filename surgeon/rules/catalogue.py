@@ -26,7 +26,7 @@ from surgeon.rules.rule import Rule
 from surgeon.rules.rule import rule as decorator
 from surgeon.script_imports import importable
 from surgeon.target_registry import target_of
-from surgeon.text import close_matches
+from surgeon.text import close_matches, suggest_name
 
 RuleSelector = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]
@@ -344,7 +344,7 @@ def _require_distinct(path: Path) -> None:
 
 def _describe_error(path: Path, error: BaseException) -> str:
     """The error of a rule file, with its line and, if known, a remedy."""
-    kind, text = type(error).__name__, str(error).rstrip(".")
+    kind, text = type(error).__name__, str(error).rstrip(".") + suggest_name(error)
     if isinstance(error, OSError) and error.filename == os.path.abspath(path):
         return f"{error.strerror}."
     if isinstance(error, SyntaxError):  # it has its own position, perhaps in an imported file

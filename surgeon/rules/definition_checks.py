@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import ConditionFailed, RuleError
+from surgeon.errors import RuleError
 from surgeon.rules.matching.pattern import Pattern, always_bound, ops_of
 from surgeon.rules.pattern_containment import pattern_occurs_in
 from surgeon.rules.tracing.annotations import MISSING, Parameter, parameters_of
@@ -54,13 +54,15 @@ def is_reversible(function: Function, reference: Function, wanted: dict[Function
     )
 
 
-def try_trace(function: Function) -> tuple[Pattern, ...]:
-    """A form traced as a pattern; empty if it computes with values that only a match has."""
+def try_trace(function: Function, *, strict: bool = False) -> tuple[Pattern, ...]:
+    """A form traced as a pattern; empty if it needs values of a match.  strict: raise NameError for unknown names."""
     if any(item.name == MATCH for item in parameters_of(function)):
         return ()
     try:
         return trace(function)
-    except (RuleError, ConditionFailed, AttributeError, TypeError, ValueError, ArithmeticError, LookupError):
+    except Exception as error:  # a user's function may raise anything; a match reports it
+        if strict and type(error) is NameError:
+            raise
         return ()
 
 
@@ -90,7 +92,7 @@ def require_consistent(
             for pattern in patterns:
                 _require_bound(who, function, names, pattern)
         _require_no_wildcards(who, form)
-        for written in try_trace(form)[:1] if patterns else ():
+        for written in try_trace(form, strict=True)[:1] if patterns else ():
             outputs = {len(pattern.outputs) for pattern in patterns}
             if len(written.outputs) not in outputs:
                 several = ""

@@ -21,9 +21,7 @@ from surgeon.rules.rule import Rule, rule
 _SPEC = re.compile(r"(?P<op>[^=]+::[^=]+)=(?P<plugin>[^:,=]+)(?::(?P<version>[^:,=]+))?(?P<fields>(?:,[^,=]+=[^,=]+)*)")
 
 
-def plugin_rule(
-    op: str, plugin: str, *, version: str | None = None, fields: Mapping[str, str] | None = None
-) -> Rule:
+def plugin_rule(op: str, plugin: str, *, version: str | None = None, fields: Mapping[str, str] | None = None) -> Rule:
     """A rule that writes a placeholder as a TensorRT plugin, its inputs and attributes as they are.
 
     The node is checked against the declaration of the plugin: TensorRT's own table, or `surgeon.declare_plugin`.

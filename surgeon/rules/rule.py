@@ -33,7 +33,7 @@ from surgeon.rules.matching.compiler import CompiledPattern, compile_pattern, co
 from surgeon.rules.matching.pattern import Pattern, Search
 from surgeon.rules.tracing.tracer import trace
 from surgeon.target_registry import ANY_KIND, DECOMPOSED, names, takers, target_of, targets
-from surgeon.text import close_matches
+from surgeon.text import close_matches, suggest_name
 
 RuleFunction = Callable[..., Any]
 # Kinds of inputs for which an exact rule may differ: non-finite values, and indices that count from the end, which the
@@ -170,7 +170,10 @@ class Rule(ResultBase):
                 found = [item.pattern for function in sources for item in self.compiled(function)]
                 forms[form.function] = tuple(dict.fromkeys([*forms.get(form.function, ()), *found]))
             conditions = {form.function: self.conditions_of(form) for form in self.forms}
-            require_consistent(f"Rule {self.name} ({self.where})", forms, conditions)
+            try:
+                require_consistent(f"Rule {self.name} ({self.where})", forms, conditions)
+            except NameError as error:
+                raise RuleError(describe_rule_error(self, error, "in its replacement")) from error
 
     def _patterns_of(self, function: RuleFunction) -> tuple[RuleFunction, ...]:
         if function not in self._traceable:
@@ -307,7 +310,7 @@ def describe_rule_error(rule: "Rule", error: Exception, when: str) -> str:
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
-    at, message = (own or frames)[-1], f"{type(error).__name__}: {error}"
+    at, message = (own or frames)[-1], f"{type(error).__name__}: {error}{suggest_name(error)}"
     if isinstance(error, RecursionError):
         message = "operations nest too deeply for Python's stack; split the pattern"
     return f"Rule {rule.name} raised an error {when}: {message} ({Path(at.filename).name}:{at.lineno})"

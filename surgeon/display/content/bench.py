@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from surgeon.display.blocks import Block, Cell, Document, Figure, Number, Span, Table, Text
 from surgeon.display.registry import reports
-from surgeon.runtime.timing.latency import FASTER, SLOWER, Bench
-from surgeon.text import format_count, milliseconds_text, seconds_text, short_names
+from surgeon.runtime.timing.latency import FASTER, SLOWER, Bench, milliseconds_text, short_names
+from surgeon.text import format_count, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture

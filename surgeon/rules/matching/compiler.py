@@ -13,13 +13,7 @@ from surgeon.rules.matching.associative.flattening import SUM, FlatChain
 from surgeon.rules.matching.associative.identities import OPS_EXPANDED
 from surgeon.rules.matching.listener import Continuation
 from surgeon.rules.matching.match_state import MatchState, leave
-from surgeon.rules.matching.node_matchers import (
-    InputOrder,
-    inputs_matcher,
-    is_wildcard,
-    node_differences,
-    op_predicate,
-)
+from surgeon.rules.matching.node_matchers import InputOrder, inputs_matcher, is_wildcard, node_differences, op_predicate
 from surgeon.rules.matching.op_requirements import HasAnyOp, OpRequirements, WrittenOps
 from surgeon.rules.matching.pattern import (
     AnyOf,

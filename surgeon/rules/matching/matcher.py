@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 
+from surgeon.errors import RuleError, SurgeonError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
@@ -13,7 +14,7 @@ from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_cache import AnchorPath, CachedAttempt, MatchCache, RecordingState
 from surgeon.rules.matching.match_state import MatchState
-from surgeon.rules.matching.pattern import Search
+from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.matching.removability import (
     find_reentry,
     has_no_outside_uses,
@@ -24,9 +25,9 @@ from surgeon.rules.matching.removability import (
     with_helper_nodes,
 )
 from surgeon.rules.matching.shape_uses import ShapeUse, find_shape_uses
+from surgeon.text import suggest_name
 
 _SLOT = attrgetter("slot")
-
 
 Accept = Callable[[Match], bool]
 
@@ -95,7 +96,7 @@ def _searched(
     index: Index, compiled: CompiledPattern, search: Search, scope: Scope, accept: Accept | None
 ) -> Iterator[Match]:
     """The results of a search as matches, without those of which a node was removed in the meantime."""
-    for place in search.find(index, scope):
+    for place in _found(search, index, scope):
         if all(node.alive for node in (*place.nodes, *place.kept)):
             match = Match(
                 index,
@@ -108,6 +109,17 @@ def _searched(
             )
             if accept is None or accept(match):
                 yield match
+
+
+def _found(search: Search, index: Index, scope: Scope) -> Iterator[Found]:
+    """The results of a search.  Raises RuleError for any other error that its function raises."""
+    try:
+        yield from search.find(index, scope)
+    except SurgeonError:
+        raise
+    except Exception as error:
+        who, kind = f"Search {search.name} ({search.where})", type(error).__name__
+        raise RuleError(f"{who} raised an error: {kind}: {error}{suggest_name(error)}") from error
 
 
 def _match_along(

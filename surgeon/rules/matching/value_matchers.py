@@ -130,9 +130,7 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
     return match
 
 
-def any_of_matcher(
-    value: AnyOf, forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]
-) -> Matcher:
+def any_of_matcher(value: AnyOf, forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]) -> Matcher:
     """Match any of several forms.  heads: for each form the ops that can produce it (None: any); others are skipped."""
     by_op: dict[str, tuple[Matcher, ...]] = {}
 

@@ -142,9 +142,7 @@ def raises(state: MatchState, operation: NodePattern, rank: int) -> MatchFailure
     return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", message=message)
 
 
-def other_parameter(
-    state: MatchState, node: Node, name: str, wanted: Any, found: Any, where: str = ""
-) -> MatchFailure:
+def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any, where: str = "") -> MatchFailure:
     """An attribute has another value.  where: the line of the pattern, if it is not that of the operation."""
     change = suggest_attribute(state, node, name, wanted)
     failure = _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)

@@ -90,13 +90,9 @@ ZEROS = Fill("zeros", lambda blank: edges.signed_zeros(blank.shape, blank.random
 DENORMALS = Fill(
     "denormals", lambda blank: edges.denormals(blank.spec.dtype, blank.shape, blank.random), ("denormals",)
 )
-NON_FINITE = Fill(
-    "non finite", lambda blank: edges.non_finite_among_usual(blank.shape, blank.random), ("non_finite",)
-)
+NON_FINITE = Fill("non finite", lambda blank: edges.non_finite_among_usual(blank.shape, blank.random), ("non_finite",))
 INFINITE = Fill(
-    "infinite",
-    lambda blank: edges.non_finite_among_usual(blank.shape, blank.random, (INF, -INF)),
-    ("non_finite",),
+    "infinite", lambda blank: edges.non_finite_among_usual(blank.shape, blank.random, (INF, -INF)), ("non_finite",)
 )
 NON_FINITE_ROWS = Fill(
     "non finite",
@@ -131,9 +127,7 @@ EXTREME_HALF = Fill(
     may_overflow=True,
 )
 UNIFORM_LARGE = Fill(
-    "uniform large",
-    lambda blank: edges.uniform_large(blank.narrow, blank.shape, blank.random),
-    may_overflow=True,
+    "uniform large", lambda blank: edges.uniform_large(blank.narrow, blank.shape, blank.random), may_overflow=True
 )
 TINY = Fill(
     "tiny",
@@ -167,9 +161,7 @@ def offset(sign: int, *, is_small: bool) -> Fill:
 def ordered(first: int) -> Fill:
     """Rows of one form each: rising, falling, shares that sum to one, one-hot, ones, equal pairs."""
     return Fill(
-        "ordered",
-        lambda blank: edges.ordered_rows(blank.narrow, blank.shape, first, blank.random),
-        may_overflow=True,
+        "ordered", lambda blank: edges.ordered_rows(blank.narrow, blank.shape, first, blank.random), may_overflow=True
     )
 
 

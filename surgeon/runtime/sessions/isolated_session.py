@@ -41,12 +41,7 @@ class IsolatedRuntime:
     """Limit of processor time, in seconds, to load a model and for each run."""
 
     def open(
-        self,
-        model: Path | ModelProto,
-        *,
-        optimised: bool = False,
-        only_loads: bool = False,
-        folder: Path | None = None,
+        self, model: Path | ModelProto, *, optimised: bool = False, only_loads: bool = False, folder: Path | None = None
     ) -> ModelSession:
         """Return a session of a whole model in a worker.  A context manager: leave it, or the worker stays in use.
 

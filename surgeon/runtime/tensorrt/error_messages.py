@@ -21,10 +21,7 @@ _KNOWN = (
     (re.compile(r"^false$"), NO_IMPORTER),
     (re.compile(r"[Pp]lugin(?: creator.*?)?(?: was)? not found|failed to load \w+ plugin"), NO_IMPORTER),
     (re.compile(r"convertDtype\(onnxDtype\.elem_type|importInitializers"), UNSUPPORTED_IO_DTYPE),
-    (
-        re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"),
-        "TensorRT must know the axes at build time",
-    ),
+    (re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"), "TensorRT must know the axes at build time"),
     (re.compile(r"layerImpls\.empty\(\)|no runners that implement"), "TensorRT has no kernel for it on this GPU"),
     (re.compile(r"doesn't support mo\w+ than (\d+) outputs"), r"TensorRT produces only the first \1 of its outputs"),
     (

@@ -40,10 +40,7 @@ def _named(name: str, title: str, module: str) -> Library:
     return Library(name, title, (module, f"{module}_bindings"), tuple(parts))
 
 
-LIBRARIES = (
-    _named("tensorrt-rtx", "TensorRT-RTX", "tensorrt_rtx"),
-    _named("tensorrt", "TensorRT", "tensorrt"),
-)
+LIBRARIES = (_named("tensorrt-rtx", "TensorRT-RTX", "tensorrt_rtx"), _named("tensorrt", "TensorRT", "tensorrt"))
 
 
 def installed(name: str | None = None) -> Library | None:

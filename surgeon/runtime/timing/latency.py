@@ -1,5 +1,6 @@
 """Results of a benchmark: the latency of each model, and the paired ratio of any two."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -193,3 +194,15 @@ def is_precise_enough(times: Sequence[Sequence[float]], precision: float) -> boo
     """Whether every model's ratio to the first is known to within `precision`.  times: seconds by model and round."""
     first, *others = latencies([""] * len(times), [times])
     return all(ratio_of(other, first).precision <= precision for other in others)
+
+
+def milliseconds_text(milliseconds: float) -> str:
+    """A latency with four significant digits."""
+    places = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
+    return f"{milliseconds:.{places}f}"
+
+
+def short_names(names: list[str]) -> list[str]:
+    """File names without their folder, if it is the same for all."""
+    folders = {os.path.dirname(name) for name in names}
+    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
