@@ -216,9 +216,7 @@ def confirm_counts(report: RewriteReport, expect: Mapping[str, int], there: Any 
     for name, wanted in expect.items():
         if not report.knows(name):
             names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
-            raise UsageError(
-                f"Rule {name!r} does not run, but its count is expected; {did_you_mean(name, names)}"
-            )
+            raise UsageError(f"Rule {name!r} does not run, but its count is expected; {did_you_mean(name, names)}")
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
             more = f" (and {gone} {'was' if gone == 1 else 'were'} rolled back)" if gone else ""
