@@ -136,7 +136,7 @@ def test_values_spread_over_a_range():
         ("x", "Write NAME: WORDS"),
         (": 0..1", "Write NAME: WORDS"),
         ("x: sort", "did you mean 'sorted'?"),
-        ("x: ", "write no padding, left-padded, right-padded, sorted, finite, nonzero, or a range such as 0..1"),
+        ("x: ", "write 'no padding', 'left-padded', 'right-padded', 'sorted', 'finite', 'nonzero', or a range"),
         ("x: 31999..0", "'31999..0' has its bounds in the wrong order: write 0..31999"),
         ("x: 0..", "'0..' is not a range: write two numbers, such as 0..1 or 0..inf"),
         ("x: nan..1", "is not a range"),

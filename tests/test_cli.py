@@ -130,7 +130,7 @@ def test_a_recipe_reports_a_pattern_that_matches_no_node(tmp_path: Path) -> None
     assert said in done.stdout
     quiet = run("run", recipe, gelus(tmp_path), out, "--check", "none", "--quiet")
     assert (quiet.exit_code, quiet.stdout) == (0, "")
-    assert quiet.stderr.startswith(said)
+    assert quiet.stderr.startswith(f"warning: {said}")
     _, report = surgeon.run(recipe, gelus(tmp_path), out, check="none")
     assert list(report.parts[0].unused) == report.parts[0].to_dict()["unused"] == ["/h9/*"]
 

@@ -240,6 +240,7 @@ def test_streams_that_the_caller_closed_do_not_matter(tmp_path: Path, closed: st
         (("rewrite", "IN", "IN/out.onnx", "-r", "gelu"), "is a file, not a folder"),
         (("split", "IN", "IN/parts", "--at", "l0d"), "is a file, not a folder"),
         (("rewrite", "IN", "OUT", "-r", "./folder.py"), "folder.py is a folder. Give a rule file in it"),
+        (("run", "r.toml", "*.onnx", "OUT"), "is a pattern. For many models: --over PATTERN --to FOLDER"),
         (("learn", "torch.nn:GELU", "--shape", "x"), "Invalid shape 'x'"),
         (("learn", "torch.nn:GELU", "--shape", "2,,3"), "Invalid shape '2,,3'"),
     ],

@@ -95,7 +95,7 @@ def test_what_was_done_has_to_be_the_same(recipe, tmp_path):
     lock.write_text(json.dumps(held))
     done = run("run", recipe, MODEL, out, "--expect-same")
     assert done.exit_code == 3
-    assert "layer_norm fires 0 times, but 8 were expected" in done.output
+    assert "The rewrite differs from the lock file: layer_norm fires 0 times, but 8 were expected" in done.output
     held["parts"][1]["rules"].update(layer_norm=0, gelu=5)
     lock.write_text(json.dumps(held))
     assert "gelu fires 4 times, but 5 were expected" in run("run", recipe, MODEL, out, "--expect-same").output
@@ -104,7 +104,7 @@ def test_what_was_done_has_to_be_the_same(recipe, tmp_path):
     lock.write_text(json.dumps(held))
     done = run("run", recipe, MODEL, out, "--expect-same")
     assert done.exit_code == 3
-    assert "rename differs from the lock file (input_ids, tokens; before: nothing)" in done.output
+    assert "rename differs from the lock file: input_ids, tokens instead of nothing" in done.output
     for text in ("{}", '{"parts": [1]}', '{"parts": [{"edits": [["rename"]]}]}'):
         lock.write_text(text)
         assert "is not the lock file of a recipe" in run("run", recipe, MODEL, out, "--expect-same").output
@@ -145,7 +145,7 @@ def test_a_lock_of_sentences_still_counts(recipe, tmp_path):
     assert surgeon.run(recipe, MODEL, out, expect_same=True)[1].outcome == "proved"
     old[0]["edits"][1][1] = ["input 'input_ids' is renamed to 'words'"]
     lock.write_text(json.dumps({"parts": old}))
-    with pytest.raises(surgeon.ExpectationUnmet, match="rename differs .*tokens; before: input_ids, words"):
+    with pytest.raises(surgeon.ExpectationUnmet, match="rename differs .*: tokens instead of words"):
         surgeon.run(recipe, MODEL, out, expect_same=True)
 
 

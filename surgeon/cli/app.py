@@ -30,6 +30,7 @@ def main() -> None:
     """
 
 
+main.epilog = 'Tab completion in bash: eval "$(_SURGEON_COMPLETE=bash_source surgeon)". Others: docs/install.md.'
 main.summaries = {
     "Look": {
         "inspect": "Show the inputs, outputs, weights and ops of a model.",

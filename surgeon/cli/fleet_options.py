@@ -23,6 +23,8 @@ def require_one_model(recipe: str, source: str | None, output: str | None, setti
         raise UsageError(f"--{given.replace('_', '-')} needs --over, which gives many models.")
     if source is None or output is None:
         raise UsageError(_missing_model_message(recipe, source))
+    if "*" in source and not Path(source).exists():
+        raise UsageError(f"IN is one model, but {source} is a pattern. For many models: --over PATTERN --to FOLDER.")
 
 
 def require_many_models(source: str | None, settings: Mapping[str, Any]) -> None:

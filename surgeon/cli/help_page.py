@@ -58,4 +58,5 @@ class HelpPage(click.Command):
         text = "" if documented is None else " ".join(documented[1].split())
         codes = EXIT_CODES | dict(re.findall(r"(\d) (.+?)(?=, \d |$)", text))
         formatter.write_paragraph()
-        formatter.write_text(f"Exit codes: {', '.join(f'{code} {codes[code]}' for code in sorted(codes))}")
+        exits = f"Exit codes: {', '.join(f'{code} {codes[code]}' for code in sorted(codes))}"
+        formatter.write_text("\n\n".join(filter(None, (self.epilog, exits))))

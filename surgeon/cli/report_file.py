@@ -150,7 +150,7 @@ def _remarks(report: Any) -> Iterator[str]:
     if report.rolled_back:
         yield f"FAILED: {rollback_message(report)}"
     yield from (f"UNPROVED: {reason}" for reason in dict.fromkeys(report.doubts))
-    yield from warning_lines(report)
+    yield from (f"warning: {line}" for line in warning_lines(report))
 
 
 def emit(

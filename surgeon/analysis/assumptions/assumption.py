@@ -15,14 +15,14 @@ import ml_dtypes
 import numpy as np
 
 from surgeon.errors import UsageError
-from surgeon.text import did_you_mean
+from surgeon.text import close_matches
 
 LEFT_PADDED, RIGHT_PADDED, NO_PADDING = "left-padded", "right-padded", "no padding"
 SORTED, FINITE, NONZERO = "sorted", "finite", "nonzero"
 MASKS = (NO_PADDING, LEFT_PADDED, RIGHT_PADDED)
 WORDS = (*MASKS, SORTED, FINITE, NONZERO)
 """All words; the only other assumption is a range."""
-VOCABULARY = f"{', '.join(WORDS)}, or a range such as 0..1"
+VOCABULARY = f"{', '.join(map(repr, WORDS))}, or a range such as 0..1"
 Bounds = tuple[float, float]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2  # fractions of its multiples spread evenly (Weyl's equidistribution theorem)
@@ -68,8 +68,8 @@ class Assumption:
             elif part in WORDS:
                 words.append(part)
             else:
-                known = f"write {VOCABULARY}; {did_you_mean(part, WORDS)}" if part else f"write {VOCABULARY}"
-                raise UsageError(f"{part!r} is not an assumption: {known}")
+                meant = f"; did you mean {near[0]!r}?" if (near := close_matches(part, WORDS, 1)) else ""
+                raise UsageError(f"{part!r} is not an assumption: write {VOCABULARY}{meant}")
         if len(bounds) > 1:
             raise UsageError(f"{' and '.join(map(_range_text, bounds))} are two ranges: give only one")
         if {LEFT_PADDED, RIGHT_PADDED} <= set(words):

@@ -36,6 +36,8 @@ class Fleet(ResultBase):
     """Whether the run has a baseline to compare with."""
     is_dry: bool = False
     """Whether the run writes nothing."""
+    has_rows: bool = False
+    """Whether the run writes a table of its rows."""
     ended: str = ""
     """Why the run ended early; empty if it did not."""
 

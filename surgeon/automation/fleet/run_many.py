@@ -123,7 +123,8 @@ def run_many(
     baseline_rows = None if baseline is None else load_baseline(os.fspath(baseline))
     found = find_models(sources, settings.to, run.database)
     worker = _engine(engine, jobs, client, on_start=begins, files=run.settings.files())
-    fleet = Fleet(settings.to, run.database, has_baseline=baseline_rows is not None, is_dry=dry_run)
+    has_baseline, has_rows = baseline_rows is not None, rows is not None
+    fleet = Fleet(settings.to, run.database, has_baseline=has_baseline, is_dry=dry_run, has_rows=has_rows)
     try:
         if dashboard is not None and worker.dashboard is not None:
             dashboard(worker.dashboard)

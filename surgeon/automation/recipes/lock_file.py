@@ -48,12 +48,22 @@ def read_lock(recipe: Recipe, parts: Sequence[Report], report: Report) -> dict[i
 def require_same(report: Report, before: dict[str, Any]) -> None:
     """Raise ExpectationUnmet if the changes of a part differ from the recorded ones."""
     if isinstance(report, RewriteReport):
-        confirm_counts(report, {rule: before["rules"].get(rule, 0) for rule in report.counts})
+        try:
+            confirm_counts(report, {rule: before["rules"].get(rule, 0) for rule in report.counts})
+        except ExpectationUnmet as error:
+            raise ExpectationUnmet(f"The rewrite differs from the lock file: {error}", error.report) from None
     for now, then in zip(map(_entry, report.edits), before["edits"], strict=False):
         if any(then.get(key, value) != value for key, value in now.items()):
-            texts = ["; ".join(", ".join(values) for values in one["changes"]) or "nothing" for one in (now, then)]
-            was = f"{texts[0]}; before: {texts[1]}"
-            raise ExpectationUnmet(f"{now['edit']} differs from the lock file ({was}). Nothing was written.")
+            values = f"{_difference(now, then)} instead of {_difference(then, now)}"
+            raise ExpectationUnmet(f"{now['edit']} differs from the lock file: {values}. Nothing was written.")
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """The value of an edit if it differs from that of another, else the names and numbers that the other lacks."""
+    if "value" in one and one["value"] != other.get("value", one["value"]):
+        return str(one["value"])
+    named, known = ([name for names in entry["changes"] for name in names] for entry in (one, other))
+    return ", ".join(dict.fromkeys(name for name in named if name not in known)) or "nothing"
 
 
 def write_lock(recipe: Recipe, parts: Sequence[Report]) -> None:

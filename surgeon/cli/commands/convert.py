@@ -31,7 +31,6 @@ def convert(
     """
     from surgeon.precision.convert import convert as run
 
-    kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
-    names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
+    kept, names = ([part.strip() for part in ",".join(texts).split(",") if part.strip()] for texts in (keep, rules))
     settings |= {"keep": kept or ("auto",), "rules": names, "options": options}
     run_and_report(lambda _, **given: run(source, output=output, **given), (source, output), **settings)

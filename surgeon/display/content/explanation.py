@@ -67,7 +67,7 @@ def _absent_lines(found: Explanations) -> Iterator[Text]:
     near = {one.rule for one in found if one.fires or any(_nodes(one)) or one.taken_by}
     lines = [f"{miss.rule}: {miss.reason}" for one in found if one.rule not in near for miss in one.misses[:1]]
     if len(found) > MAX_DETAILED_RULES:
-        lines = [f"{format_count(len(found) - len(near), 'rule')} without a near miss"]
+        lines = [f"{format_count(len(found) - len(near), 'rule')} without a near miss"] * (len(near) < len(found))
     yield from lines
 
 

@@ -41,6 +41,7 @@ def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
     count, changed = failed or fleet.outcomes.get(worst, 0), len(fleet) - fleet.outcomes.get("unchanged", 0)
     total = format_count(len(fleet), "model") if failed or not changed else format_count(changed, "changed model")
     same = "; nothing differs from the baseline" if fleet.has_baseline and not fleet.changes else ""
+    same += ", so the exit code is 0" if failed and same and fleet.ok else ""
     yield outcome("failed" if failed else worst), f"{count:,} of {total}{same}"
     yield from ((row.outcome, f"{row.model}: {row.why}") for row in islice(fleet.wrong, SHOWN))
     yield "", and_more(failed - SHOWN, "models (--rows FILE has all)").lstrip()
@@ -60,7 +61,8 @@ def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
     yield "ended", Span(fleet.ended, "bad") if fleet.ended else ""
     written = format_count(sum(bool(row.made) for row in fleet), "model")
     wrote: Text = "nothing" if fleet.is_dry else (f"{written} to ", Span(fleet.to, "code"))
-    yield "wrote", (wrote, f" ({fleet.seconds:.1f} s", Span("; a row for each: --rows FILE", "shell"), ")")
+    advice = "" if fleet.has_rows else "; a row for each: --rows FILE"
+    yield "wrote", (wrote, f" ({fleet.seconds:.1f} s", Span(advice, "shell"), ")")
 
 
 def _changes(changes: Iterable[FleetChange], caption: str) -> Table:

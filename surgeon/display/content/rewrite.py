@@ -165,7 +165,8 @@ def _proof_facts(report: RewriteReport) -> Iterator[tuple[str, Text]]:
 @reports(UpgradeReport, "upgrade")
 def upgrade_document(done: UpgradeReport) -> Document:
     """An upgrade."""
-    reason = check_words(done.check) if done.check is not None else ""
+    already = "" if done.changed else f"the model already has opset {done.opset[0]}"
+    reason = check_words(done.check) if done.check is not None else already
     effects = [row for row in upgrade_lines(done) if row[0] not in ("opset", "note")]
     rows = [*outcome_rows(done, reason), ("note", done.refused)]
     opset = ("opset ", *change(done.opset)) if done.opset[0] != done.opset[1] else f"opset {done.opset[0]}"
