@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime as ort
 import pytest
 
 import surgeon
@@ -53,6 +54,28 @@ def test_a_failed_edit_is_not_written(tmp_path):
     assert found.exit_code == 1
     assert "FAILED" in found.output
     assert not out.exists()
+
+
+PICKED = """
+g (float[1, 4] x, int64[1, 4] mask) => (float[1, 4] y)
+<int64[1, 4, 2] tuples = {{0, 0, 0, 1, 0, 2, 0, 3}}>
+{{ b = Cast <to = 9> (mask)  {before}  p = GatherND (b, {picked})  m = Cast <to = 1> (p)  y = Mul (x, m) }}
+"""
+
+
+@pytest.mark.parametrize("names", [("batch",), ("sequence", "batch"), ("batch", "sequence")])
+@pytest.mark.parametrize(("before", "picked"), [("", "tuples"), ("t = Identity (tuples)", "t")])
+def test_the_mask_of_each_sample_is_picked_by_index_tuples(before, picked, names):
+    """Transformers picks a mask by tuples of batch and key; with one size dynamic, the tuples are computed."""
+    text = PICKED.format(before=before, picked=picked)
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
+    for name in names:
+        made, report = surgeon.edit(made, Free(("batch", "sequence").index(name), name))
+        assert report.outcome == "proved", report.check.reason
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    size = 4 if len(names) == 1 else 9
+    x, mask = np.ones((3, size), np.float32), np.tri(3, size, dtype=np.int64)
+    assert np.array_equal(session.run(None, {"x": x, "mask": mask})[0], x * mask)
 
 
 OWN = """

@@ -193,7 +193,9 @@ def _written(
         found = writer.count(recipe.axis, recipe.shape)
         return found if recipe.dtype == INT64 else writer.make("Cast", [found], "places", to=recipe.dtype)
     if isinstance(recipe, IndexTuples):
-        return _tuples(writer, recipe)
+        tuples = walk.shapes.origin.constants.array(given.node.scope, recipe.tensor)
+        assert tuples is not None  # only constant tuples are planned
+        return _tuples(writer, recipe, tuples)
     source = names.get(recipe.tensor, recipe.tensor)
     if recipe.from_one_element:
         source = node("Gather", [source, writer.numbers([0])], f"{source}_one", axis=recipe.axis)
@@ -202,18 +204,15 @@ def _written(
     return node("Expand", [source, writer.vector(target)], f"{source}_repeated")
 
 
-def _tuples(writer: SizeWriter, recipe: IndexTuples) -> str:
-    """Index tuples with one element that counts; the others are unchanged."""
+def _tuples(writer: SizeWriter, recipe: IndexTuples, tuples: np.ndarray) -> str:
+    """Index tuples with one element that counts; the others are unchanged.  tuples: those of the old size."""
     lead = recipe.shape[:-1]
     counted = writer.count(recipe.axis, (*(1 for _ in lead), 1), size=recipe.shape[recipe.axis])
     parts = []
-    width = int(str(recipe.shape[-1]))
-    for element in range(width):
+    for element in range(tuples.shape[-1]):
         source = counted
         if element != recipe.element:
-            source = writer.make("Gather", [recipe.tensor, writer.numbers([element])], "places", axis=len(lead))
-            if recipe.cut:
-                source = writer.make("Gather", [source, writer.numbers([0])], "places", axis=recipe.axis)
+            source = writer.stored(tuples.take([0], recipe.axis).take([element], -1), "places")
         parts.append(writer.make("Expand", [source, writer.vector([*lead, 1])], "places"))
     return writer.make("Concat", parts, "places", axis=len(lead))
 

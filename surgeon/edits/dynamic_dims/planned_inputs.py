@@ -57,9 +57,7 @@ class IndexTuples:
     axis: int
     """Axis that is counted."""
     shape: Shape
-    """Shape of the result."""
-    cut: bool
-    """Whether the other elements are equal along the axis, so that only one tuple is repeated."""
+    """Shape of the result; along the axis, the other elements are equal."""
 
 
 Recipe: TypeAlias = SizeTensor | RepeatedTensor | IotaTensor | IndexTuples

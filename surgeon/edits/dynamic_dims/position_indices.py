@@ -26,9 +26,7 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _with_size(shape, axis, size)
     walk.notes.position_readers.add(site.node)
-    walk.plan_input(
-        site, 1, IndexTuples(name, element, axis, shape=made, cut=shape[axis] != 1), TensorType(site.dtype(1), made)
-    )
+    walk.plan_input(site, 1, IndexTuples(name, element, axis, shape=made), TensorType(site.dtype(1), made))
     raise Revisit(site.node)
 
 
