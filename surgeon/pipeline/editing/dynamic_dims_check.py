@@ -50,7 +50,8 @@ def _outcome(claim: DynamicDimsClaim, run: SampleRun, alike: Sequence[str]) -> t
     names = (*claim.answers, *(name for name in claim.mixed if name in run.positional))
     claimed = [one for name in names for one in run.compared.get(name, ())]
     wrong = next((found for found in claimed if not found.error.ok), None)
-    at = f"at {claim.name}={_listed(run.ran)}"
+    sizes = " and ".join(", ".join(map(str, run.ran)).rsplit(", ", 1))
+    at = f"at {claim.name}={sizes}"
     if wrong is not None:
         reason = f"with a dynamic dim {claim.name}, '{wrong.error.name}' {wrong.why} {at}"
         return Outcome.FAILED, f"{reason}, compared with separate runs of the original", claimed
@@ -69,9 +70,3 @@ def _outcome(claim: DynamicDimsClaim, run: SampleRun, alike: Sequence[str]) -> t
         same = join_first([f"'{name}'" for name in alike], NAMED)
         return Outcome.UNPROVED, f"{proved}, but only for equal values of {same} in all samples", claimed
     return Outcome.PROVED, proved, [one for found in run.compared.values() for one in found]
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    """Sizes as text: 1, 2 and 7."""
-    *others, last = map(str, sizes or [0])
-    return f"{', '.join(others)} and {last}" if others else last
