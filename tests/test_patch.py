@@ -236,7 +236,7 @@ def test_edits_that_meet_are_refused(order: int, where: str) -> None:
     }[where]
     for step in [lambda: patch.delete(GRAPH, 1, 1), other][::order]:
         step()
-    with pytest.raises(RewriteError, match="meet"):
+    with pytest.raises(RewriteError, match="overlap"):
         patch.apply()
 
 
