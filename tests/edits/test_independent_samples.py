@@ -47,6 +47,16 @@ def test_equal_inputs_of_the_user_are_varied(count):
         surgeon.edit(of_first_sample("mask", "int64"), Free(0, "batch"), options=surgeon.CheckOptions(inputs=given))
 
 
+def test_rows_that_name_their_sample_are_not_compared():
+    """The rows of NonZero have the index of their sample, and as many as there are values: one per sample here."""
+    source = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>
+    g (float[1, 3] x) => (float[1, 3] y, int64[rows, 2] found)
+    { y = Softmax (x)  best = Hardmax (x)  z = NonZero (best)  found = Transpose (z) }""")
+    _, report = surgeon.edit(source, Free(0, "batch"))
+    assert report.outcome == "unproved"
+    assert "'found' depends on several samples" in report.check.reason
+
+
 def test_a_failed_edit_is_not_written(tmp_path):
     source, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(of_first_sample("mask", "bool"), source)

@@ -71,7 +71,7 @@ class Samples:
         self, claim: DynamicDimsClaim, draft: ModelDraft, original: OutputModel, options: CheckOptions
     ) -> None:
         """claim: the dynamic dim.  Raises InputsUnknown without inputs, SessionError if the original does not run."""
-        before = draft.before.skeleton
+        before, self._draft = draft.before.skeleton, draft
         self.claim, self.names, self._original, self._seed = claim, draft.claim.tensors, original, options.seed
         self.away = IsolatedRuntime(options.required(), options.run_time)
         self.tolerances = tolerances(before, options)
@@ -124,7 +124,7 @@ class Samples:
                         answer = session.run(self._feeds(size, session.inputs))
                         if self.claim.mixed and dim_kind(self.claim.name) == "batch":
                             turned = session.run(self._feeds(size, session.inputs, turned=True))
-                            found.positional.update(self._positional(answer, turned, size))
+                            found.positional.update(self._positional(answer, turned))
                     except SessionError as refused:
                         found.refusal = refused.message
                         if every:
@@ -148,13 +148,15 @@ class Samples:
     def _name(self, name: str) -> str:
         return self.names.get(name, name)
 
-    def _positional(self, answer: Arrays, turned: Arrays, size: int) -> Iterator[str]:
+    def _positional(self, answer: Arrays, turned: Arrays) -> Iterator[str]:
         """Outputs with an axis of samples that are not in reverse order if the samples are."""
-        for name, array in answer.items():
-            axes = tuple(axis for axis, width in enumerate(array.shape) if width == size)
-            flips = [np.flip(array, order) for order in (*((axis,) for axis in axes), axes)]
-            if axes and not any(compare(name, one, turned[name], *self.tolerances).error.ok for one in flips):
-                yield self._name(name)
+        for value in self._draft.graph.output:
+            dims = enumerate(value.type.tensor_type.shape.dim)
+            axes = tuple(axis for axis, dim in dims if dim.dim_param == self.claim.name)
+            flips = [np.flip(answer[value.name], order) for order in (*((axis,) for axis in axes), axes) if axes]
+            same = (compare(value.name, one, turned[value.name], *self.tolerances).error.ok for one in flips)
+            if axes and not any(same):
+                yield self._name(value.name)
 
     def _feeds(self, size: int, inputs: Sequence[str], *, turned: bool = False) -> Arrays:
         """Inputs of the edited model at a size.  turned: samples in reverse order."""
