@@ -269,10 +269,10 @@ CASES = [
         original=at(17, "(float[2, 4] x) => (float[2, 4] y) { s = Sigmoid(x) y = Mul(x, s) }"),
     ),
     Case(
-        "surgeon.targets.tensorrt.documented_support.STANDARD",
+        "surgeon.targets.tensorrt.documented_support.LOWERED",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { y = com.microsoft.QuickGelu(x) }", com_microsoft=1),
         TRT,
-        "surgeon rewrite IN OUT --rules ort --target decomposed --upgrade auto",
+        "surgeon rewrite IN OUT --target tensorrt",
     ),
     Case(
         "surgeon.targets.tensorrt.parser_limits._recurrent",

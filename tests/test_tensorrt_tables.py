@@ -252,6 +252,29 @@ def test_tensorrt_goes_by_the_name_of_an_op():
     assert {one.op for one in found if one.kind == "restriction"} == {"com.microsoft::Attention", "mine::Selu"}
 
 
+def test_ops_of_onnx_runtime_are_lowered_first_where_a_rule_can():
+    """The command that rewrites the whole model comes before single rules; without a rule it is left out."""
+    more = ', "com.microsoft" : 1'
+    square, lowered = "(float[4, 4] x) => (float[4, 4] y)", "rewrite this model for TensorRT: surgeon rewrite IN OUT"
+    body = "a = com.microsoft.FusedMatMul<alpha = 2.0>(x, x) y = com.microsoft.QuickGelu(a)"
+    found = surgeon.check(model(body, square, more=more), target="tensorrt")
+    assert [one.helps[0] for one in found] == [f"{lowered} --target tensorrt"] * 2
+    (inverse,) = surgeon.check(model("y = com.microsoft.Inverse(x)", square, more=more), target="tensorrt")
+    assert not any(text.startswith(lowered) for text in inverse.helps)
+
+
+def test_ops_that_the_tables_lack_are_not_called_unsupported():
+    """The parser may read them all the same."""
+    found = surgeon.rewrite(
+        model("a = Neg(x) b = com.microsoft.QuickGelu(a) y = com.microsoft.QuickGelu(b)", more=', "com.microsoft" : 1'),
+        "cleanup",
+        target="tensorrt",
+    )[1]
+    assert found.next_steps[0].startswith("com.microsoft::QuickGelu stays at ")
+    assert "but the tables in the TensorRT" in found.next_steps[0]
+    assert "does not have" not in found.next_steps[0]
+
+
 def test_a_call_must_give_every_input_of_a_function():
     function = '<domain: "mine", opset_import: ["" : 17]> Thing (a, b) => (c) { c = Relu(a) }'
     more = ', "mine" : 1'

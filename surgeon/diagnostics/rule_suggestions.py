@@ -16,7 +16,7 @@ from surgeon.rules.matching.pattern import ops_of
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule, RulePlan
 from surgeon.rules.searches.positional_arguments import unnamed_arguments
-from surgeon.targets.lint.finding import Diagnostic
+from surgeon.targets.lint.finding import FOR_THIS, Diagnostic
 from surgeon.targets.target import Target
 
 FIXABLE_KINDS = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
@@ -63,7 +63,9 @@ def suggest_rules(
                 break
     for found, help_ in wanted:
         rest = [] if help_.is_whole and found.kind == "mapping" else found.helps
-        found.helps = [*help_.fires, *([] if help_.is_whole else help_.may), *rest]
+        best = [text for text in rest if text.startswith(FOR_THIS)]
+        rest = [text for text in rest if text not in best]
+        found.helps = [*(best if help_.fires else []), *help_.fires, *([] if help_.is_whole else help_.may), *rest]
     return [(found, list(help_.may.values())) for found, help_ in wanted if not help_.is_whole]
 
 

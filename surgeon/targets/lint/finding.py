@@ -13,6 +13,7 @@ CONSTANT = "make it a constant"
 """A help that `check` turns into the commands that do so for the model, and leaves out where none does."""
 FOR_ALL = "rewrite the original model"
 """The beginning of a help that helps with every node which ONNX Runtime's rules wrote."""
+FOR_THIS = "rewrite this model"  # the beginning of a help that `check` leaves out unless a rule fires at the node
 _QUOTED, _ANY = re.compile(r"'[^']*'"), "'…'"
 Kind = Literal[
     "mapping",

@@ -16,7 +16,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.printed_commands import command
 from surgeon.targets.check_context import CheckContext
 from surgeon.targets.lint.dtype_conflicts import op_text
-from surgeon.targets.lint.finding import FOR_ALL, DiagnosticCollector, Kind, SupportLink, node_path
+from surgeon.targets.lint.finding import FOR_ALL, FOR_THIS, DiagnosticCollector, Kind, SupportLink, node_path
 from surgeon.targets.lint.size_dependent_branches import sized_ifs
 from surgeon.targets.op_support import check_schema, local_functions, report_missing_op
 from surgeon.targets.tensorrt.mixed_precision import note_precision
@@ -39,8 +39,7 @@ MICROSOFT = "com.microsoft"
 FUNCTION = "define it as a local function that uses only ops of TensorRT"
 _TENSORRT = ("--target", "tensorrt")
 ORIGINAL = f"{FOR_ALL} for TensorRT: {command('rewrite', 'ORIGINAL', 'OUT', '--rules', 'tensorrt', *_TENSORRT)}"
-_DECOMPOSED = ("--rules", "ort", "--target", "decomposed", "--upgrade", "auto")
-STANDARD = f"or rewrite this model into standard ops: {command('rewrite', 'IN', 'OUT', *_DECOMPOSED)}"
+LOWERED = f"{FOR_THIS} for TensorRT: {command('rewrite', 'IN', 'OUT', *_TENSORRT)}"
 DECLARED = f"declare the plugin in plugins.toml: {command('check', 'IN', *_TENSORRT, '--custom-ops', 'plugins.toml')}"
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
@@ -195,7 +194,8 @@ class TensorrtSupport:
             return False
         what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
         reason = f"TensorRT ignores the domain and reads it as ai.onnx::{name}, but it is {what}"
-        self._note("restriction", node, reason, f"give it another name than {name}", is_mistaken=True)
+        helps = (*(LOWERED,) * (domain == MICROSOFT), f"give it another name than {name}")
+        self._note("restriction", node, reason, *helps, is_mistaken=True)
         return True
 
     def _check_call(self, node: Node, inputs: int) -> None:
@@ -229,7 +229,7 @@ class TensorrtSupport:
         reason = f"TensorRT {tensorrt_version()} does not support it"
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not mention it"
-        helps = (ORIGINAL, STANDARD) if domain == MICROSOFT else (*more, FUNCTION)
+        helps = (LOWERED, ORIGINAL) if domain == MICROSOFT else (*more, FUNCTION)
         self._note("kernel", node, f"{reason}: {why}" if why else reason, *helps, link="kernel")
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:
