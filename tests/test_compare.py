@@ -44,6 +44,12 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     return a, b, c
 
 
+def test_files_of_one_name_are_shown_with_their_folders(files: tuple[Path, Path, Path]) -> None:
+    (files[0].parent / "new").mkdir()
+    other = files[1].rename(files[0].parent / "new" / files[0].name)
+    assert run(files[0], other).stdout.startswith(f"{files[0]} and {other}  ")
+
+
 def test_paths_and_models_in_memory_compare(files: tuple[Path, Path, Path]) -> None:
     """All four ways, with numbers."""
     a, b, c = files

@@ -121,6 +121,15 @@ EDITS = {
         model("m = Div(x, c) y = Relu(m)", constants="float c = {1.5}"),
         ("write 1.5 instead of sqrt(3)", "capture the number as alpha instead of sqrt(3)"),
     ),
+    "a constant on another line": Edited(
+        "[half := g.mul(x, 0.4),\n        g.mul(half, g.tanh(x))][1]",
+        model("t = Tanh(x) h = Mul(x, c) y = Mul(h, t)", constants="float c = {0.5}"),
+        (
+            "write 0.5 instead of 0.4",
+            "capture the number as alpha instead of 0.4",
+            "also multiply by a number, captured as alpha",
+        ),
+    ),
     "a constant in a function of its own": Edited(
         "g.relu(scaled(g, x))",
         model("m = Mul(x, c) y = Relu(m)", constants="float c = {0.5}"),

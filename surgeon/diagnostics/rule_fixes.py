@@ -180,15 +180,16 @@ def _instead(new: Any, old: str) -> str:
 
 
 def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Write the number of the model, or capture it; add a number that the pattern lacks."""
-    source = missed.source
+    """Write the number of the model, or capture it; else add a number that the pattern lacks."""
+    source, added = missed.source, list[Candidate]()
     free, change = source.captured(NUMBERS, "float")
-    for call in missed.helpers:
-        if helper_name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
+    for call in dict.fromkeys([*missed.helpers, *source.helpers]):  # the number may be on another line
+        is_here = call in missed.helpers and helper_name_of(call) in JOINS
+        if is_here and not any(source.number(item) is not None for item in call.args):
             what = JOINS[helper_name_of(call)]
-            yield f"also {what} {missed.miss.found}", [source.argument(call, missed.miss.found)]
+            added.append((f"also {what} {missed.miss.found}", [source.argument(call, missed.miss.found)]))
             if source.is_in_pattern(call):
-                yield f"also {what} a number, captured as {free}", [source.argument(call, free), change]
+                added.append((f"also {what} a number, captured as {free}", [source.argument(call, free), change]))
         for item in call.args:
             number = source.number(item)
             if number is None:
@@ -200,6 +201,7 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
             if source.is_in_pattern(item):
                 changes = [source.replaced(item, free), change]
                 yield f"capture the number as {free} instead of {source.text_of(item)}", changes
+    yield from added
 
 
 def _operands(missed: _MissedPattern) -> Iterator[Candidate]:

@@ -322,6 +322,7 @@ def test_a_dry_run_says_that_nothing_is_written(models):
     arguments = ["run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out"]
     assert "\nwrote    nothing (" in run(*arguments, "--dry-run").stdout
     assert f"\nwrote    3 models to {models}/out (" in run(*arguments).stdout
+    assert "--rows FILE" not in run(*arguments, "--rows", models / "rows.jsonl").stdout
 
 
 def test_a_baseline_reports_what_is_worse(models):
@@ -333,6 +334,8 @@ def test_a_baseline_reports_what_is_worse(models):
     same = surgeon.run_many(GELU, over, to=to, baseline=models / "then.jsonl")
     assert same.changes == []
     assert same.ok  # what was broken then is no news
+    command = ["run", models / "r.toml", "--over", over, "--to", to, "--baseline", models / "then.jsonl"]
+    assert "nothing differs from the baseline, so the exit code is 0" in run(*command).stdout
     model = onnx.load(models / "zoo/b.onnx")
     model.graph.node[-2].op_type = "Sub"  # one of three GELUs is none any more
     onnx.save(model, models / "zoo/b.onnx")
@@ -348,7 +351,6 @@ def test_a_baseline_reports_what_is_worse(models):
     }
     assert {change.model for change in now.changes if not change.is_regression} == {"c.onnx", "new.onnx"}
     assert not now.ok
-    command = ["run", models / "r.toml", "--over", over, "--to", to, "--baseline", models / "then.jsonl"]
     ran = run(*command)
     assert ran.exit_code == 1
     assert "worse    b.onnx: gelu was applied 2 times, 3 before (the model itself is another)" in ran.stdout

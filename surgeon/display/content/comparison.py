@@ -40,6 +40,8 @@ def document(result: CheckResult) -> Document:
     details: list[Block] = [Section("outputs", list(comparison_tables(result))), Section("run", [Facts(facts)])]
     title = f"{result.original} beside {result.other}" if result.original and result.other else "A comparison"
     names = [file_name(path, "a model in memory") for path in (result.original, result.other)]
+    if names[0] == names[1] and result.original != result.other:
+        names = [result.original, result.other]
     runs = f"  {runs_text(result.runs, result.oracle)}" if result.outputs else ""
     return Document(title, details, summary=list(_summary(result)), headline=f"{' and '.join(names)}{runs}")
 
