@@ -22,6 +22,11 @@ def join_first(names: Sequence[str], most: int, count: int | None = None) -> str
     return f"{', '.join(shown)}{and_more((len(names) if count is None else count) - len(shown))}"
 
 
+def join_all(names: Sequence[str], word: str = "and") -> str:
+    """All names, with a word before the last one: "a, b or c"."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def close_matches(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
     """The names most similar to one: those that differ only in case or dashes, else those with the closest spelling,
     else those that contain it.
@@ -50,9 +55,8 @@ def _folded(name: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: similar names, else the first known ones."""
     names = list(dict.fromkeys(known))
-    near = close_matches(name, names)
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
+    if near := close_matches(name, names):
+        return f"did you mean {join_all([*map(repr, near)], 'or')}?"
     return f"there are {join_first(names, _NEAREST)}." if names else "there is none."
 
 

@@ -384,7 +384,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
         ((path, unknown), "ONNX Runtime cannot load"),
         ((path, refused), "does not run on these inputs"),
-        ((path, path, "--dim", "m=2"), "No input has a dynamic dim 'm'"),
+        ((path, path, "--dim", "m=2"), "No input has a dynamic dimension 'm'"),
         ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
         ((path, path, "--threads", "-1"), "Invalid number of threads -1"),
         ((path, path, "--rounds", "0"), "Invalid number of rounds 0"),

@@ -194,12 +194,12 @@ def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tm
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("def broken(:\n", r"cannot be read: SyntaxError: [^(]+ \(wrong.py, line 1\)\.$"),
+        ("def broken(:\n", r"raised SyntaxError: [^(]+ \(wrong.py:1\)\.$"),
         (
             "from surgeon import rule\n@rule(pattern=[])\ndef mine(g, x):\n    return x\n",
-            r"unexpected keyword argument 'pattern' \(wrong.py, line 2\)\. Did you mean patterns=\?$",
+            r"unexpected keyword argument 'pattern' \(wrong.py:2\)\. Did you mean patterns=\?$",
         ),
-        ("import no_such_module\n", "cannot be read"),
+        ("import no_such_module\n", r"wrong.py raised ModuleNotFoundError: No module [^(]+ \(wrong.py:1\)\.$"),
         ("x = 1\n", "defines no rule"),
         ("from surgeon import rule\n@rule(patterns=[])\ndef empty(g, x):\n    return x\n", "has no pattern"),
     ],
@@ -257,8 +257,13 @@ def test_old_names_lead_to_names_that_there_are():
 
 @pytest.mark.parametrize("name", ["", " , ", []])
 def test_no_name_at_all(name):
-    with pytest.raises(RuleError, match="selects no rule"):
+    with pytest.raises(RuleError, match="--rules is empty"):
         resolve(name)
+
+
+def test_only_excluded_rules():
+    with pytest.raises(RuleError, match="--rules selects no rule"):
+        resolve("-gelu")
 
 
 def test_a_third_party_pack_is_found_like_the_built_in_one(pack):

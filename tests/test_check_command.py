@@ -18,7 +18,7 @@ def test_a_model_that_runs_ends_with_0(tmp_path):
     result = run("check", path)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        f"{path.name}  1 node, for ONNX Runtime",
+        f"{path.name}  1 node; target: ONNX Runtime",
         "OK       no problems found for ONNX Runtime",
     ]
 
@@ -27,7 +27,7 @@ def test_what_cannot_run_is_reported_and_ends_with_1(tmp_path):
     result = run("check", save(tmp_path, PLACEHOLDER, imports=IMPORTS))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[0] == "in.onnx  3 nodes, for ONNX Runtime"
+    assert lines[0] == "in.onnx  3 nodes; target: ONNX Runtime"
     nodes = "2 nodes: /a/addandround_op, /b/addandround_op"
     assert lines[1].startswith(f"stops    mylibrary::addandround_op ({nodes}): ONNX Runtime does not have this op")
     assert lines[-1] == ONE_PROBLEM

@@ -176,7 +176,7 @@ def test_expect_that_fails_writes_nothing_and_exits_with_3(tmp_path: Path) -> No
     """The report is printed and written all the same."""
     out, report = tmp_path / "out.onnx", tmp_path / "report.json"
     result = run("rewrite", gelus(tmp_path), out, "--rules", "gelu", "--expect", "gelu=12", "--report", report)
-    assert "gelu fires 2 times, but 12 were expected" in one_sentence(result, 3)
+    assert "gelu was applied 2 times, but 12 were expected" in one_sentence(result, 3)
     assert "wrote    nothing (" in result.stdout
     assert not out.exists()
     assert result_in(report.read_text())["written"] is False
@@ -185,7 +185,7 @@ def test_expect_that_fails_writes_nothing_and_exits_with_3(tmp_path: Path) -> No
 def test_expect_of_a_rule_that_does_not_run_is_refused(tmp_path: Path) -> None:
     """A typing error must not pass for a zero."""
     result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", "gelu", "--expect", "gellu=0")
-    assert "Rule 'gellu' does not run" in one_sentence(result, 2)
+    assert "--expect has a count for 'gellu', but no such rule runs" in one_sentence(result, 2)
 
 
 def test_report_holds_what_the_console_says(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_bad_input_leaves_with_2(files: tuple[Path, Path, Path], tmp_path: Path)
     assert "none.onnx" in one_sentence(run(a, tmp_path / "none.onnx"), 2)
     assert "none.onnx" in one_sentence(run(tmp_path / "none.onnx", a), 2)
     assert one_sentence(run(a, b, "--dim", "seq=3"), 2) == (
-        "Error: No input has a dynamic dim 'seq'; there are 'batch'."
+        "Error: No input has a dynamic dimension 'seq'; there are 'batch'."
     )
     assert run(a, b, "--dim", "seq").exit_code == 2
     np.savez(tmp_path / "in.npz", z=np.ones(2))

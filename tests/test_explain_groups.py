@@ -26,7 +26,7 @@ FIRST, SECOND = "gelu_tanh", "bias_fast_gelu"  # the second looks for what the f
 
 def test_a_rule_fires_at_what_another_writes() -> None:
     assert str(explanations(MODEL, f"{FIRST},{SECOND}")).splitlines() == [
-        "model in memory  2 of 2 rules match (details: -v)",
+        "model in memory  gelu_tanh and bias_fast_gelu match (details: -v)",
         "fires    gelu_tanh 1 · bias_fast_gelu 1",
     ]
 
@@ -71,7 +71,7 @@ def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
     reported = explanations(MODEL, f"{FIRST},{SECOND}", node=node)
     assert [(one.fires, one.taken_by) for one in reported] == [([("", "y")], (SECOND,)), ([("", "y")], (FIRST,))]
     assert str(reported).splitlines() == [
-        f"model in memory  2 of 2 rules match at {node} (details: -v)",
+        f"model in memory  gelu_tanh and bias_fast_gelu match at {node} (details: -v)",
         "fires    gelu_tanh, bias_fast_gelu",
     ]
 
@@ -91,14 +91,14 @@ def test_a_rule_that_comes_too_late_names_the_first() -> None:
     assert (late.fires, late.misses, late.taken_by) == ([], [], (FIRST,))
     assert late.to_dict()["taken_by"] == [FIRST]
     assert str(reported).splitlines() == [
-        "model in memory  1 of 2 rules matches at t (details: -v)",
+        "model in memory  gelu_tanh matches; mish does not match at t (details: -v)",
         "fires    gelu_tanh",
     ]
 
 
 def test_an_op_that_is_there_no_more_is_reported_with_who_took_it() -> None:
     *_, late = explanations(MODEL, f"{FIRST},mish")
-    reason = "the model has no Tanh any more: gelu_tanh replaced 1 by com.microsoft::FastGelu"
+    reason = "the model has no Tanh left; gelu_tanh replaced 1 with com.microsoft::FastGelu"
     assert (late.fires, late.misses[0].reason) == ([], reason)
 
 

@@ -302,7 +302,7 @@ def test_sound_is_as_long_as_its_input_is_called() -> None:
 
 def test_an_unknown_dimension_is_refused_with_the_known_ones() -> None:
     """A slip in a dimension's name must not pass unnoticed."""
-    with pytest.raises(UsageError, match=r"No input has a dynamic dim 'bacth'; did you mean 'batch'\?"):
+    with pytest.raises(UsageError, match=r"No input has a dynamic dimension 'bacth'; did you mean 'batch'\?"):
         generate_inputs(read("g (float[batch] x) => (float[batch] y) { y = Relu(x) }"), seed=0, dims={"bacth": 1})
 
 

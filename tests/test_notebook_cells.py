@@ -51,7 +51,7 @@ def test_a_path_stays_a_path(tmp_path):
         ("surgeon.rewrite(model, 'GELU')", "RuleError: No rule named 'GELU'. Did you mean 'gelu'?"),
         ("surgeon.edit(model, surgeon.edits.Rename('z', 'q'))", "UsageError: The model has no tensor 'z'"),
         ("surgeon.extract(model, 'a', 'x')", "UsageError: 'x' would be both an input and an output"),
-        ("surgeon.compare(model, model, dims={'m': 2})", "UsageError: No input has a dynamic dim 'm'"),
+        ("surgeon.compare(model, model, dims={'m': 2})", "UsageError: No input has a dynamic dimension 'm'"),
     ],
 )
 def test_a_refusal_in_a_cell_is_one_sentence(cell, sentence, capsys):

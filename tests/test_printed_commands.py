@@ -466,6 +466,13 @@ CASES = [
         "surgeon upgrade IN OUT --opset 13",
     ),
     Case(
+        "surgeon.pipeline.editing.draft.require_tensor",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Relu(x) b = Neg(a) y = Neg(b) }"),
+        "edit IN OUT --rename nothing=q",
+        "surgeon view IN",
+        says="is at http://",
+    ),
+    Case(
         "surgeon.pipeline.editing.draft.unknown_type_error",
         PLACEHOLDER,
         "extract IN OUT --from x --to p",

@@ -274,7 +274,7 @@ def test_expectation_counts_what_stands_after_bisection(tmp_path):
     settings = {"check": "model", "expect": {"first": 1}, "options": CheckOptions(inputs=[tmp_path / "mine.npz"])}
     with pytest.raises(surgeon.ExpectationUnmet) as unmet:
         surgeon.rewrite(tmp_path / "in.onnx", secret_rules(), output=tmp_path / "out.onnx", **settings)
-    message = "first fires 0 times (and 1 was rolled back), but 1 was expected; nothing was written."
+    message = "first was applied 0 times (and 1 was rolled back), but 1 was expected; nothing was written."
     assert str(unmet.value) == message
     assert not (tmp_path / "out.onnx").exists()
     assert unmet.value.report.check is None, "it was of another model"

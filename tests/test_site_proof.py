@@ -66,7 +66,7 @@ def test_several_sizes_one_among_them(monkeypatch):
     surgeon.rewrite(model, relu_once, options=CheckOptions(dims={"batch": 6}))
     assert {shape[0] for shape in seen} == {6}
     assert len({shape[1] for shape in seen}) > 1
-    with pytest.raises(surgeon.UsageError, match="No input has a dynamic dim 'bacth'"):
+    with pytest.raises(surgeon.UsageError, match="No input has a dynamic dimension 'bacth'"):
         surgeon.rewrite(model, relu_once, options=CheckOptions(dims={"bacth": 6}))
 
 

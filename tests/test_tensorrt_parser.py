@@ -231,7 +231,7 @@ def test_a_build_needs_no_gpu_and_reports_its_sizes(tmp_path):
     onnx.save(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), path)
     done = run("check", str(path), "--target", "tensorrt", "--build", "--sm", "80", "--dim", "batch=1:4:8")
     assert done.exit_code == 0
-    assert f"note     TensorRT-RTX {LIBRARY.version} reads 1 layer\n" in done.output
+    assert f"note     TensorRT-RTX {LIBRARY.version} parsed the model into 1 layer\n" in done.output
     assert "an engine for SM80 with batch=1:4:8: " in done.output
 
 
@@ -311,7 +311,7 @@ def test_a_profile_takes_what_is_given_and_what_follows_from_it():
         ({"trt": "tensorrt-12"}, "Unknown TensorRT library 'tensorrt-12'. Choose tensorrt-rtx or tensorrt."),
         ({"build": True, "sm": "90"}, "does not support compute capability '90'. Choose one of 75, 80"),
         ({"build": True, "dims": {"batch": (8, 4, 1)}}, "The sizes of 'batch' are not in order"),
-        ({"build": True, "dims": {"nobody": 3}}, "No input has a dynamic dim 'nobody'"),
+        ({"build": True, "dims": {"nobody": 3}}, "No input has a dynamic dimension 'nobody'"),
         ({"dims": {"batch": 3}}, "need build, because"),
         ({"build": True, "load": False}, "A build needs load=True"),
         ({"target": "ort", "build": True}, "Target ort does not support trt, build and dims"),

@@ -68,14 +68,14 @@ CASES = [
     (f"{REWRITE} --skip /h1/* --skip */Gleu", "No node name matches '*/Gleu'"),
     ("convert m.onnx o.onnx --keep op:erf", "No node of the model matches 'op:erf'; did you mean 'Erf'?"),
     # sizes, also where nothing would run
-    (f"{REWRITE} --dim bacth=2", "No input has a dynamic dim 'bacth'; did you mean 'batch'?"),
+    (f"{REWRITE} --dim bacth=2", "No input has a dynamic dimension 'bacth'; did you mean 'batch'?"),
     (f"{REWRITE} --dim BATCH=2 --check none", "did you mean 'batch'?"),
     (f"{REWRITE} --dim bacth=2 --dry-run", "did you mean 'batch'?"),
     ("rewrite m.onnx o.onnx -r mish --dim bacth=2", "did you mean 'batch'?"),
     ("convert m.onnx o.onnx --check none --dim bacth=2", "did you mean 'batch'?"),
     ("upgrade m.onnx o.onnx --opset 18 --dim bacth=2", "did you mean 'batch'?"),
     ("edit m.onnx o.onnx --metadata a=b --check-dim bacth=2", "did you mean 'batch'?"),
-    (f"{REWRITE} --dim batch=0", "The dim 'batch' has the size 0, so the model computes nothing. Give at"),
+    (f"{REWRITE} --dim batch=0", "Dimension 'batch' has the size 0, so the model computes nothing. Give at"),
     ("compare m.onnx m.onnx --dim batch=0", "has the size 0"),
     ("edit m.onnx o.onnx --dim batch=0", "has the size 0"),
     ("convert m.onnx o.onnx --dim batch=0", "has the size 0"),
@@ -90,11 +90,11 @@ CASES = [
     ("rewrite m.onnx o.onnx -r ort,-Skip-Layer-Norm", "No rule named 'Skip-Layer-Norm'. Did you mean 'skip_layer"),
     ("rewrite m.onnx o.onnx -r Gelu_Tanh", "Did you mean 'gelu_tanh'?"),
     ("rules Ortt", "No rule named 'Ortt'. Did you mean 'ort"),
-    (f"{REWRITE} --expect Gelu=2", "Rule 'Gelu' does not run, but its count is expected; did you mean 'gelu'?"),
+    (f"{REWRITE} --expect Gelu=2", "--expect has a count for 'Gelu', but no such rule runs; did you mean 'gelu'?"),
     ("record n.toml rewrite m.onnx o.onnx --rules gleu", "No rule named 'gleu'. Did you mean 'gelu"),
-    ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "'gleu', which --rules does not run; did"),
+    ("record n.toml rewrite m.onnx o.onnx --rules gelu --expect gleu=2", "for 'gleu', but no such rule runs; did"),
     ("record n.toml rewrite m.onnx o.onnx --rules gelu --ep cdua", "Unknown execution provider 'cdua'"),
-    ("run e.toml m.onnx o.onnx", "e.toml, line 2: Rule 'gleu' does not run, but its count is expected; did you"),
+    ("run e.toml m.onnx o.onnx", "e.toml, line 2: --expect has a count for 'gleu', but no such rule runs; did you"),
     # recipes
     ("run m.onnx o.onnx", "No recipe given: m.onnx is not a TOML file. Put the recipe first: surgeon run RECIPE.toml"),
     ("run m.onnx", "first: surgeon run RECIPE.toml m.onnx; without a recipe: surgeon rewrite m.onnx OUT"),
@@ -168,7 +168,9 @@ def test_the_nearest_names(name, known, found):
 
 def test_what_a_refusal_ends_in():
     assert did_you_mean("Batch", ["batch"]) == "did you mean 'batch'?"
+    assert did_you_mean("batch", ["batch1", "batch2", "batch3"]) == "did you mean 'batch3', 'batch2' or 'batch1'?"
     assert did_you_mean("zzz", ["a", "b"]) == "there are a, b."
+    assert did_you_mean("batch", ["batch1", "batch2", "batch3"]) == "did you mean 'batch3', 'batch2' or 'batch1'?"
     assert did_you_mean("zzz", []) == "there is none."
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from surgeon.printed_commands import command
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 _SYNONYMS = {
     "--help": "help man usage",
@@ -43,7 +43,7 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
         return f"{name!r} is a file, not a command. Example: {command('inspect', name)}"
     meant = [known_name for known_name, words in _SYNONYMS.items() if name.lower() in words.split()]
     names = [f"surgeon {known_name}" for known_name in meant or close_matches(name, known)]
-    how = f"Did you mean {' or '.join(names)}?" if names else "surgeon --help lists all commands."
+    how = f"Did you mean {join_all(names, 'or')}?" if names else "surgeon --help lists all commands."
     return f"No command named {name!r}. {how}"
 
 

@@ -43,7 +43,7 @@ from surgeon.rules.matching.matcher import find, match_at
 from surgeon.rules.mismatches.candidate_roots import TolerantRootPaths, candidate_roots
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
-from surgeon.text import close_matches, join_first
+from surgeon.text import close_matches, join_all, join_first
 
 _DISPLAY = "surgeon.display.{}"  # a higher layer, imported only to print
 MAX_PER_RULE = 5  # different near misses reported for each rule
@@ -397,5 +397,6 @@ def _nodes_named(index: Index, name: str) -> list[Node]:
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
     near = close_matches(name, sorted(names))
     some = join_first([node.label for _, node in nodes], SOME) or "none"
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; to see all, run: {command('view', 'IN')}"
+    others = f"it has {some}; to see all, run: {command('view', 'IN')}"
+    hint = f"did you mean {join_all(near, 'or')}?" if near else others
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -18,7 +18,7 @@ from typing import Any
 from onnx import TensorProto
 
 from surgeon.errors import UsageError
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 ScalarTypes = Mapping[int, int]
 SCALAR_TYPES: ScalarTypes = MappingProxyType(
@@ -227,7 +227,7 @@ def matching_overload(
     everything = known(namespace, name)
     if not everything:
         near = near_names(namespace, name)
-        hint = f"did you mean {' or '.join(near)}?" if near else "give its schema to surgeon.torch_schema."
+        hint = f"did you mean {join_all(near, 'or')}?" if near else "give its schema to surgeon.torch_schema."
         raise UsageError(f"Unknown schema of {namespace}::{name}; {hint}")
     of_name = [one for one in everything if overload is None or one.overload == overload]
     if not of_name:

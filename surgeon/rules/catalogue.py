@@ -26,7 +26,7 @@ from surgeon.rules.rule import Rule
 from surgeon.rules.rule import rule as decorator
 from surgeon.script_imports import importable
 from surgeon.target_registry import target_of
-from surgeon.text import close_matches, suggest_name
+from surgeon.text import close_matches, join_all, suggest_name
 
 RuleSelector = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]
@@ -64,7 +64,7 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
             elif name:
                 found[name] = (*_resolve_one(name), *(_approximate_members(name) if approximate else ()))
     if not found:
-        raise RuleError(f"--rules selects no rule. `{command('rules')}` lists all rules.")
+        raise RuleError(f"--rules {'selects no rule' if less else 'is empty'}. `{command('rules')}` lists all rules.")
     if less:
         found = _excluded(found, less)
     modules = [point.module for point in entry_points()]
@@ -255,7 +255,7 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
         rules = (*rules, *function_rules_of(module))
     if not inner:
         if not rules:
-            raise RuleError(f"{place} defines no rule. Put @surgeon.rule(patterns=[...]) in front of a function.")
+            raise RuleError(f"{place} defines no rule. Decorate a function with @surgeon.rule(patterns=[...]).")
         return rules
     chosen = tuple(rule for rule in rules if rule.name == inner)
     if not chosen:
@@ -281,7 +281,7 @@ def _unknown(name: str) -> str:
     renamed = [_pack_table(point.module, "RENAMED").get(name) for point in entry_points()]
     near = [new for new in renamed if new in names] or close_matches(name, sorted(names), cutoff=0.5)
     all_of_them = f"`{command('rules')}` lists all {len(names)} names."
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else all_of_them
+    hint = f"Did you mean {join_all([*map(repr, near)], 'or')}?" if near else all_of_them
     return f"No rule named {name!r}. {hint} For a rule file, give its path: ./{name}.py"
 
 
@@ -321,7 +321,7 @@ def _from_file(path: Path) -> ModuleType:
             error.args = (f"{_line(path, error)}: {error}",)
         raise
     except (Exception, SystemExit) as error:
-        raise RuleError(f"Rule file {path} cannot be read: {_describe_error(path, error)}") from error
+        raise RuleError(f"Rule file {path} {_describe_error(path, error)}") from error
     finally:
         if not done:
             del sys.modules[name]
@@ -346,21 +346,20 @@ def _describe_error(path: Path, error: BaseException) -> str:
     """The error of a rule file, with its line and, if known, a remedy."""
     kind, text = type(error).__name__, str(error).rstrip(".") + suggest_name(error)
     if isinstance(error, OSError) and error.filename == os.path.abspath(path):
-        return f"{error.strerror}."
+        return f"cannot be read: {error.strerror}."
     if isinstance(error, SyntaxError):  # it has its own position, perhaps in an imported file
-        where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
-        return f"{kind}: {error.msg}{where}."
+        where = f" ({Path(error.filename or path).name}:{error.lineno})" if error.lineno else ""
+        return f"raised {kind}: {error.msg}{where}."
     if isinstance(error, ImportError) and "relative import" in text:  # a copy of a pack's file
         example = "from surgeon.patterns._common.floats import is_not_float64"
-        how = f"write the name of the pack before the dot, for example {example}"
-        return f"{kind}: {text}: {how}."
+        return f"raised {kind}: {text}: write the name of the pack before the dot, for example {example}."
     line = _line(path, error).partition(":")[2]
-    where = f" ({path.name}, line {line})" if line else ""
+    where = f" ({path.name}:{line})" if line else ""
     if text == "rule() takes 0 positional arguments but 1 was given":
-        return f"{kind}: {text}{where}. Write @rule(patterns=[...]) in front of a function."
+        return f"raised {kind}: {text}{where}. Decorate a function with @rule(patterns=[...])."
     unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
     near = close_matches(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
-    return f"{kind}: {text}{where}.{f' Did you mean {near[0]}=?' if near else ''}"
+    return f"raised {kind}: {text}{where}.{f' Did you mean {near[0]}=?' if near else ''}"
 
 
 def _line(path: Path, error: BaseException) -> str:

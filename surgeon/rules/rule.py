@@ -255,7 +255,7 @@ class Rule(ResultBase):
                 who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
                 raise RuleError(f"{who} rejects every match ({refused}). Call require in a condition.") from refused
             except Exception as error:
-                raise RuleError(describe_rule_error(self, error, "while its pattern was traced")) from error
+                raise RuleError(describe_rule_error(self, error)) from error
         return self._compiled[function]
 
     @cached_property
@@ -304,16 +304,17 @@ class Rule(ResultBase):
         return f"<rule {self.name} ({self.where})>"
 
 
-def describe_rule_error(rule: "Rule", error: Exception, when: str) -> str:
-    """The exception of a rule's own code with its line: the last one in the rule's file, else the innermost."""
+def describe_rule_error(rule: "Rule", error: Exception, when: str = "") -> str:
+    """The exception of a rule's own code with its last line in the rule's file.  when: empty for one in its pattern."""
     import traceback  # not at the top: only errors need it
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
-    at, message = (own or frames)[-1], f"{type(error).__name__}: {error}{suggest_name(error)}"
+    at, message = (own or frames)[-1], f"{error}{suggest_name(error)}"
     if isinstance(error, RecursionError):
         message = "operations nest too deeply for Python's stack; split the pattern"
-    return f"Rule {rule.name} raised an error {when}: {message} ({Path(at.filename).name}:{at.lineno})"
+    lead = f"Rule {rule.name} raised an error {when}:" if when else f"The pattern of rule {rule.name} raised"
+    return f"{lead} {type(error).__name__}: {message} ({Path(at.filename).name}:{at.lineno})"
 
 
 def _ranked(forms: Sequence[ReplacementForm], kinds: Sequence[str]) -> list[ReplacementForm]:

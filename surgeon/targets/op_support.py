@@ -20,7 +20,7 @@ from surgeon.targets.check_context import CheckContext
 from surgeon.targets.inspection.provenance import torch_op
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 OTHER_FLOATS = FLOATS - {onnx.TensorProto.FLOAT}  # where these have no kernel, float32 may have one
 CASTS = "cast its input to float32, and its output back"
@@ -176,7 +176,7 @@ def report_missing_op(node: Node, opset: int, found: DiagnosticCollector) -> Non
         found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)
         return
     near = close_matches(name, operators(domain))
-    helps = [f"did you mean {' or '.join(near)}?"] if near else []
+    helps = [f"did you mean {join_all(near, 'or')}?"] if near else []
     helps.append("define it as a local function in a custom domain")
     reason = f"{at} does not have this op"
     found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)

@@ -232,7 +232,7 @@ _KNOWN = frozenset(("in.onnx", "out.onnx", "out.txt", "err.txt", "out.svg", "out
 def _is_one_error(said: str) -> bool:
     """Whether it ends with one sentence, that blames no rule of ours for what a model is."""
     last = said.splitlines()[-1:]
-    is_of_rule = re.search(r"Error: Rule \w+ raised an error", said) is not None
+    is_of_rule = re.search(r"Error: (Rule \w+ raised an error|The pattern of rule \w+ raised) ", said) is not None
     return said.count("\nError: ") <= 1 and "".join(last).startswith("Error: ") and not is_of_rule
 
 

@@ -70,7 +70,7 @@ def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
     known = [*found, *tails, *(rule.name for rule in unique_rules(found))]
     unknown = next((name for name in expected if name not in known), None) if plain == given else None
     if unknown is not None:
-        raise UsageError(f"--expect names {unknown!r}, which --rules does not run; {did_you_mean(unknown, known)}")
+        raise UsageError(f"--expect has a count for {unknown!r}, but no such rule runs; {did_you_mean(unknown, known)}")
 
 
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":

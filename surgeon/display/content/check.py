@@ -27,7 +27,7 @@ def document(found: Findings) -> Document:
     last = outcome, (words, Span("; details: -v", "shell") if causes else "")
     whole = [Item(_toned(items, _title(items, SHOWN_NODES)), [*_detail_lines(items)]) for items in causes]
     details = [Section("findings", [Items(whole, most=sum(1 + len(one.lines) for one in whole))])]
-    headline = f"{file_name(found.model, 'model in memory')}  {format_count(found.nodes, 'node')}, for {target}"
+    headline = f"{file_name(found.model, 'model in memory')}  {format_count(found.nodes, 'node')}; target: {target}"
     return Document(found.model or "A check", details, summary=[*rows, last], headline=headline)
 
 
@@ -57,7 +57,7 @@ def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
         yield runtime.silence
         return
     part = "" if runtime.is_whole else "; it did not reach the nodes after a refused one"
-    yield f"{runtime.title} reads {format_count(runtime.layers, 'layer')}{part}"
+    yield f"{runtime.title} parsed the model into {format_count(runtime.layers, 'layer')}{part}"
     if runtime.engine:
         sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
         with_sizes = f" with {sizes}" if sizes else ""

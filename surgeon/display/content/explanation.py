@@ -13,13 +13,13 @@ from surgeon.rules.definition_checks import try_trace
 from surgeon.rules.matching.pattern import NodeOutput, Pattern
 from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, mismatch_text, reason_text
 from surgeon.rules.rule import Rule
-from surgeon.text import and_more, format_count, join_first
+from surgeon.text import and_more, format_count, join_all, join_first
 
 if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture
 
 SHOWN = 2  # nodes listed for equal mismatches
-MAX_NEAREST = 3  # near misses in a summary
+MAX_NEAREST, MAX_NAMED = 3, 3  # near misses in a summary; rules in a headline
 TITLE = "Why rules do not fire"
 
 
@@ -27,13 +27,19 @@ TITLE = "Why rules do not fire"
 def document(found: Explanations) -> Document:
     """The near misses of several rules: the nearest in the summary, all of them in the details."""
     rows = [*lines_of("fires", _fires_lines(found)), *_nearest_rows(found), *lines_of("others", _absent_lines(found))]
-    firing = sum(bool(one.fires) for one in found)
-    at_node = "" if found.node is None else f" at {found.node}"
-    matches = f"{firing:,} of {format_count(len(found), 'rule')} match{'es' * (firing == 1)}"
-    if len(found) == 1:
-        matches = f"{found[0].rule} {'matches' if firing else 'matches nowhere' if not at_node else 'does not match'}"
-    headline = (file_name(found.model, "model in memory"), f"  {matches}{at_node}", Span(" (details: -v)", "shell"))
+    headline = (file_name(found.model, "model in memory"), f"  {_matches(found)}", Span(" (details: -v)", "shell"))
     return Document(TITLE, list(_details(found)), summary=rows, headline=headline)
+
+
+def _matches(found: Explanations) -> str:
+    """The names of the rules that match, and of those that do not; of many, the numbers."""
+    yes, no = ([one.rule for one in found if bool(one.fires) is fires] for fires in (True, False))
+    at_node = "" if found.node is None else f" at {found.node}"
+    if len(found) > MAX_NAMED:
+        return f"{len(yes):,} of {format_count(len(found), 'rule')} match{'es' * (len(yes) == 1)}{at_node}"
+    nowhere = ("does not match", "do not match") if at_node else ("matches nowhere", "match nowhere")
+    verbs = (yes, ("matches", "match")), (no, nowhere)
+    return "; ".join(f"{join_all(rules)} {verb[len(rules) > 1]}" for rules, verb in verbs if rules) + at_node
 
 
 def _fires_lines(found: Explanations) -> Iterator[Text]:

@@ -71,10 +71,9 @@ def document(report: RewriteReport) -> Document:
     names = site_names(report)
     done, rows = list(done_lines(report, names)), list(summary_rows(report, names))
     is_plain = len(rows) == 1 + bool(report.default_group) and len(set(names.values())) <= 1
-    more = "details and nodes: -v" if report.rolled_back else "details: -v, or --report report.html"
-    advice = "" if is_plain else more
+    hint = "details and nodes: -v" if report.rolled_back else "" if is_plain else "details: -v, or --report report.html"
     return headed_document(
-        report, nodes_change(report.nodes), done=done, rows=rows, details=_details(report), same=same, advice=advice
+        report, nodes_change(report.nodes), done=done, rows=rows, details=_details(report), same=same, advice=hint
     )
 
 
@@ -83,8 +82,7 @@ def _details(report: RewriteReport) -> Iterator[Block]:
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
     with_note = [site for site in noted if site.outcome == "proved"]
-    undone = [reasons(report.rolled_back), *kinds_of_sites(report.rolled_back)]
-    yield Section("rolled back", undone)
+    yield Section("rolled back", [reasons(report.rolled_back), *kinds_of_sites(report.rolled_back)])
     yield Section("written, but unproved" if report.written else "unproved", [reasons(doubtful)])
     yield Section("proved, with a note", [reasons(with_note)])
     yield near_miss_section(report)
@@ -109,8 +107,7 @@ def _rules_table(report: RewriteReport) -> Table:
         row = Span(name, "code"), times, *_undone(report, undone), where
         rows.append(toned(row, "" if times or undone else "faint"))
     if idle:
-        why = f"why: {why_command(report, idle)}"
-        rows.append(toned((f"{len(idle):,} others", 0, *_undone(report, 0), why), "faint"))
+        rows += [toned((f"{len(idle):,} others", 0, *_undone(report, 0), f"why: {why_command(report, idle)}"), "faint")]
     heads = ("rule", "times", *(["rolled back"] if report.rolled_back else ()), "where")
     return Table("Rules that ran", heads, rows, most=len(rows))
 

@@ -20,7 +20,7 @@ from surgeon.ops.builder.helper_docs import HelperFunction, described, described
 from surgeon.ops.builder.tensor_operators import Operators
 from surgeon.ops.schemas import VARIADIC, bind, operators, schema
 from surgeon.ops.schemas.helper_names import domain_and_name, helper_name, operator_of
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 Tensor: TypeAlias = gs.Tensor
 
@@ -94,7 +94,7 @@ class Graph(gs.Graph):
                 lambda: described(domain, op, self.version(domain)),
             )
         near = close_matches(name, [*words(), *_vocabulary()])
-        hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
+        hint = f"did you mean {join_all(near, 'or')}?" if near else "register your own with @gs.Graph.register()."
         raise UnknownHelper(f"No helper named {name!r}; {hint}")
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -50,16 +50,14 @@ class OpHistory:
 
     def annotate(self, miss: Mismatch) -> Mismatch:
         """A mismatch, with the rules that removed the missing op and the ops that they produced."""
-        wanted = miss.wanted.split(" or ")
-        if miss.kind != "absent" or self._ever.isdisjoint(wanted):
-            return miss
-        known = [self._gone[op] for op in wanted if op in self._gone]
+        wanted = miss.wanted.split(" or ") if miss.kind == "absent" else []
+        known = [self._gone[op] for op in wanted if op in self._ever and op in self._gone]
         if not known:
             return miss
         made, rules = _first([one.made for one in known]), _first([one.rules for one in known])
         count = sum(one.count for one in known)
-        change = f"replaced {count:,} by {made}" if made else f"removed {count:,}"
-        return replace(miss, reason=f"{miss.reason} any more: {rules} {change}")
+        change = f"replaced {count:,} with {made}" if made else f"removed {count:,}"
+        return replace(miss, reason=f"{miss.reason} left; {rules} {change}")
 
 
 def _first(found: Sequence[Mapping[str, int]]) -> str:

@@ -25,7 +25,7 @@ from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.non_tensor_types import is_no_tensor, type_of_no_tensor
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import TensorType
-from surgeon.text import did_you_mean
+from surgeon.text import close_matches, did_you_mean
 
 
 class ModelDraft(EditableModel):
@@ -128,9 +128,10 @@ class ModelDraft(EditableModel):
         if name not in known:
             if any(value.name == name for value in self.graph.output):
                 raise UsageError(f"No node produces {name!r}, an output of the model. Export the model again.")
-            _, *bodies = nested_graphs(self.graph)
-            if name and any(name in names_in(body) for body in bodies):
+            if name and any(name in names_in(body) for body in list(nested_graphs(self.graph))[1:]):
                 raise UsageError(f"{name!r} is a tensor in a subgraph. Choose a tensor of the main graph.")
+            if known[3:] and not close_matches(name, known):  # too many to list
+                raise UsageError(f"The model has no tensor {name!r}. To see its tensors, run: {command('view', 'IN')}")
             raise UsageError(no_such_message("tensor", name, known))
 
     def require_free(self, name: str) -> None:

@@ -216,13 +216,13 @@ def confirm_counts(report: RewriteReport, expect: Mapping[str, int], there: Any 
     for name, wanted in expect.items():
         if not report.knows(name):
             names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
-            raise UsageError(f"Rule {name!r} does not run, but its count is expected; {did_you_mean(name, names)}")
+            raise UsageError(f"--expect has a count for {name!r}, but no such rule runs; {did_you_mean(name, names)}")
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
             more = f" (and {gone} {'was' if gone == 1 else 'were'} rolled back)" if gone else ""
             times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
             known = there(name) if found < wanted else None
             because = f" ({known}: the exporter may already write the op)" if known else ""
-            wrong.append(f"{name} fires {found} {times}{more}, but {wanted} {were} expected{because}")
+            wrong.append(f"{name} was applied {found} {times}{more}, but {wanted} {were} expected{because}")
     if wrong:
         raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)

@@ -23,7 +23,7 @@ from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
 from surgeon.target_registry import ANY_KIND
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 ALL = "all"
 MAX_NODES = 1 << 16  # nodes that one call may expand to beyond those of the functions
@@ -39,7 +39,7 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
     for name in names:
         if name != ALL and name not in there:
             near = close_matches(name, there)
-            hint = f"Did you mean {' or '.join(near)}?" if near else f"Its functions: {', '.join(there) or 'none'}"
+            hint = f"Did you mean {join_all(near, 'or')}?" if near else f"Its functions: {', '.join(there) or 'none'}"
             raise UsageError(f"The model has no local function {name!r}. {hint}")
     wanted = [name for name in there if name in names or ALL in names]
     _require_few({key: index.local.get(key) for key in index.local if qualified_name(*key[:2]) in wanted})

@@ -14,7 +14,7 @@ import onnx
 from surgeon.errors import UsageError
 from surgeon.shapes.algebra.size_expressions import SizeError, parse_size, symbol, symbols
 from surgeon.shapes.algebra.size_expressions import evaluate as value_of
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 _FLOATS = frozenset(
     (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
@@ -127,8 +127,8 @@ def check_dim_names(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -
         if name not in known:
             near = close_matches(name, known)
             listed = ", ".join(f"'{key}'" for key in free) or "none"
-            how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {listed}."
-            raise UsageError(f"No input has a dynamic dim '{name}'; {how}")
+            how = f"did you mean {join_all([*map(repr, near)], 'or')}?" if near else f"there are {listed}."
+            raise UsageError(f"No input has a dynamic dimension '{name}'; {how}")
         require_size(name, chosen[name], free)
 
 
@@ -136,7 +136,7 @@ def require_size(name: str, size: int, free: Mapping[str, DynamicDim]) -> None:
     """Raise UsageError for 0 samples, tokens or pixels: a model computes nothing from them.  A cache may be empty."""
     kind = free[name].kind() if name in free else dim_kind(name)
     if size == 0 and kind not in _MAY_BE_EMPTY:
-        raise UsageError(f"The dim '{name}' has the size 0, so the model computes nothing. Give at least 1.")
+        raise UsageError(f"Dimension '{name}' has the size 0, so the model computes nothing. Give at least 1.")
 
 
 def known_dims(free: Mapping[str, DynamicDim]) -> set[str]:

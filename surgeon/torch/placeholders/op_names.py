@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
-from surgeon.text import close_matches
+from surgeon.text import close_matches, join_all
 
 # Aliases of operators in torch; an exporter may see either name.
 ALIASES = {
@@ -90,5 +90,5 @@ def _hint(namespace: str, base: str) -> str:
     names = [one for one in torch._C._dispatch_get_all_op_names() if one.startswith(f"{namespace}::")]
     near = close_matches(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, cutoff=0.75)
     if near:
-        return f"Did you mean {' or '.join(near)}? If not, define it with torch.library"
+        return f"Did you mean {join_all(near, 'or')}? If not, define it with torch.library"
     return "Define it with torch.library.custom_op, or load the library that registers it,"
