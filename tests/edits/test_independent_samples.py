@@ -47,6 +47,15 @@ def test_equal_inputs_of_the_user_are_varied(count):
         surgeon.edit(of_first_sample("mask", "int64"), Free(0, "batch"), options=surgeon.CheckOptions(inputs=given))
 
 
+def test_a_dim_that_may_be_a_batch_is_not_proved():
+    """Nothing but its name shows that a dim is a batch, so the report says how to compare sample by sample."""
+    _, report = surgeon.edit(of_first_sample("mask", "bool"), Free(0, "N"))
+    assert report.outcome == "unproved"
+    assert report.check.reason == (
+        "At N=2 and 3, 'y' depends on the order along N; if N is a batch, compare each sample: --free 0=batch."
+    )
+
+
 def test_rows_that_name_their_sample_are_not_compared():
     """The rows of NonZero have the index of their sample, and as many as there are values: one per sample here."""
     source = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>

@@ -49,7 +49,7 @@ class SampleRun:
     silent: frozenset[str] = frozenset()
     """Outputs that are equal for the first two samples of the original."""
     positional: set[str] = field(default_factory=set)
-    """Outputs that differ if only the order of the samples of a batch does."""
+    """Outputs that differ if only the order of the samples does, in a dim that may be a batch."""
 
     @property
     def equal(self) -> frozenset[str]:
@@ -122,7 +122,7 @@ class Samples:
                 for size in sizes:
                     try:
                         answer = session.run(self._feeds(size, session.inputs))
-                        if self.claim.mixed and dim_kind(self.claim.name) == "batch":
+                        if self.claim.mixed and dim_kind(self.claim.name) in ("batch", "other"):
                             turned = session.run(self._feeds(size, session.inputs, turned=True))
                             found.positional.update(self._positional(answer, turned))
                     except SessionError as refused:

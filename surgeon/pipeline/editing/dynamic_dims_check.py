@@ -11,6 +11,7 @@ from surgeon.proof.check_result import Outcome
 from surgeon.runtime.inputs.input_generator import InputsUnknown
 from surgeon.runtime.numerics.array_comparison import Comparison
 from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.shapes.constraints.input_dims import dim_kind
 from surgeon.text import join_first
 
 NAMED = 3
@@ -47,7 +48,8 @@ def long_sizes(old: int) -> Sequence[int]:
 
 
 def _outcome(claim: DynamicDimsClaim, run: SampleRun, alike: Sequence[str]) -> tuple[Outcome, str, list[Comparison]]:
-    names = (*claim.answers, *(name for name in claim.mixed if name in run.positional))
+    is_batch, ordered = dim_kind(claim.name) == "batch", [name for name in claim.mixed if name in run.positional]
+    names = (*claim.answers, *(ordered if is_batch else ()))
     claimed = [one for name in names for one in run.compared.get(name, ())]
     wrong = next((found for found in claimed if not found.error.ok), None)
     sizes = " and ".join(", ".join(map(str, run.ran)).rsplit(", ", 1))
@@ -60,6 +62,9 @@ def _outcome(claim: DynamicDimsClaim, run: SampleRun, alike: Sequence[str]) -> t
     right = claim.answers or tuple(run.right)
     mixed = [f"'{name}'" for name in claim.mixed if name not in run.right]
     nothing = f"the original accepts only {claim.name}={claim.old}, so there is nothing to compare with"
+    if not right and ordered and not is_batch and claim.old == 1:
+        how = f"if {claim.name} is a batch, compare each sample: --free {max(claim.feeds.values())}=batch"
+        return Outcome.UNPROVED, f"{at}, '{ordered[0]}' depends on the order along {claim.name}; {how}", []
     if not right:
         return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
     proved = f"{at} each sample has the same outputs as in the original"
