@@ -318,6 +318,15 @@ def test_slower_ends_with_1_where_it_is_asked_for(tmp_path, monkeypatch, factor,
     assert "a thread on each core" in result.stdout
 
 
+def test_ops_in_python_files_cannot_be_timed(tmp_path):
+    """ONNX Runtime runs the models, and cannot run Python."""
+    file = tmp_path / "ops.py"
+    file.write_text("import surgeon\n\n@surgeon.implements('mine::op')\ndef op(x):\n    return x\n")
+    path = gelus(tmp_path)
+    message = one_sentence(run("bench", path, path, "--custom-ops", file), 2)
+    assert "Ops that a Python file implements cannot be timed" in message
+
+
 def test_numbers_have_the_digits_that_they_are_worth():
     assert [milliseconds_text(time) for time in (0.12345, 12.345, 1234.5)] == ["0.123", "12.35", "1234.5"]
 

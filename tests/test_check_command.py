@@ -152,11 +152,13 @@ def test_the_findings_as_json(tmp_path):
     assert found["helps"]
 
 
-def test_an_op_that_a_file_implements_is_no_finding(tmp_path):
+def test_an_op_that_only_a_python_file_implements_stops_the_model(tmp_path):
     file = tmp_path / "ops.py"
     file.write_text(IMPLEMENTATION)
     path = save(tmp_path, PLACEHOLDER, imports=IMPORTS)
-    assert run("check", path, "--custom-ops", file).exit_code == 0
+    result = run("check", path, "--custom-ops", file)
+    assert result.exit_code == 1
+    assert "only surgeon runs its Python implementation" in result.output
 
 
 def test_what_stops_nothing_ends_with_0(tmp_path):

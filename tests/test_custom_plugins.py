@@ -212,6 +212,32 @@ def test_a_library_of_plugins_that_is_not_there_is_one_sentence():
         surgeon.check(placeholder(), "tensorrt", custom_ops=["gone.so"])
 
 
+def test_a_misspelt_declaration_names_the_declared_plugins(files):
+    """The reader has given a declaration already, so the help does not ask for one."""
+    model = placeholder("y = mylib.Scald<alpha = 2.0>(x)")
+    model.opset_import[1].domain = model.graph.node[0].domain = "trt.plugins"
+    onnx.save(model, files / "misspelt.onnx")
+    done = run("check", files / "misspelt.onnx", "--target", "tensorrt", "--custom-ops", files / "plugins.toml")
+    assert done.exit_code == 1
+    assert "declared are: Scaled" in done.output
+    assert "declare the plugin in" not in done.output
+
+
+@NO_PARSER
+def test_a_build_without_the_plugin_decides_nothing(files):
+    """The model may be right, but no engine shows it: neither OK nor exit code 0."""
+    model = placeholder('y = mylib.Scaled<alpha = 2.0, plugin_version = "2", plugin_namespace = "mine">(x)')
+    model.opset_import[1].domain = model.graph.node[0].domain = "trt.plugins"
+    onnx.save(model, files / "plugin.onnx")
+    words = ("check", files / "plugin.onnx", "--target", "tensorrt", "--custom-ops", files / "plugins.toml")
+    assert run(*words).exit_code == 0
+    done = run(*words, "--build")
+    assert done.exit_code == 2
+    assert "UNKNOWN" in done.output
+    assert "no engine was built" in done.output
+    assert "no problems found" not in done.output
+
+
 def handed(model, plugin):
     """What TensorRT hands to a creator of a plugin for the first node of a model."""
     child = Worker()

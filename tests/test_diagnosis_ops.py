@@ -206,11 +206,14 @@ def test_a_plugin_is_nothing_for_onnx_runtime():
     assert found.reason.startswith("it is a plugin of TensorRT")
 
 
-def test_an_implementation_in_python_stands_for_the_op(tmp_path):
+def test_an_implementation_in_python_is_not_an_op_of_onnx_runtime(tmp_path):
+    """The finding says that surgeon can run the op, but the runtime cannot load the model."""
     path = tmp_path / "ops.py"
     path.write_text("import surgeon\n\n@surgeon.implements('mine::op')\ndef op(x):\n    return x\n")
     made = model("a = mine.op(x) y = mine.other(a)", mine=1)
-    assert [one.op for one in surgeon.check(made, custom_ops=[path])] == ["mine::other"]
+    found = {one.op: one.reason for one in surgeon.check(made, custom_ops=[path])}
+    assert found["mine::op"] == "ONNX Runtime does not have this op, and only surgeon runs its Python implementation"
+    assert found["mine::other"] == "ONNX Runtime does not have this op, and no given library has it"
 
 
 def test_onnx_runtime_has_the_last_word():

@@ -57,8 +57,8 @@ def check(
         target: runtime to check for: "ort", "onnx" (only ops of the standard), "tensorrt", or an installed target.
         ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU
             is reported, but is not a problem.  Default: "cpu".
-        custom_ops: libraries of custom ops, and Python files that implement ops, which count as if the target had them;
-            for TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
+        custom_ops: libraries of custom ops, and Python files that implement ops, which only surgeon can run; for
+            TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: also load the model in the runtime: TensorRT's parser, or ONNX Runtime on the CPU if there is no problem.
         run_time: CPU time for the runtime to load or build the model.
         trt: TensorRT package to use: "tensorrt-rtx" or "tensorrt".  Default: "tensorrt-rtx".

@@ -114,6 +114,7 @@ class Support:
         if self.target.takes_libraries:
             helps.append("load a library of custom ops that has it: --custom-ops LIB")
         library = "no given library has it" if self.custom else f"no custom-op library for domain '{domain}' was given"
+        library = "only surgeon runs its Python implementation" if self.custom.implements(node) else library
         reason = f"{runtime} does not have this op, and {library}"
         if not self.target.takes_libraries or why:
             reason = f"{why}, and {runtime} does not have it" if why else f"{runtime} has no domain {domain!r}"

@@ -22,10 +22,12 @@ class UserOps:
         return bool(self._python or self._shared)
 
     def supports(self, node: Node, dtypes: InferredDtypes) -> bool:
-        """Whether one of them has the op.  Libraries do not list their ops, so ONNX Runtime tries the node."""
-        if split_op(node.op) in self._python:
-            return True
+        """Whether a library has the op.  Libraries do not list their ops, so ONNX Runtime tries the node."""
         return bool(self._shared) and self._loads(node, dtypes)
+
+    def implements(self, node: Node) -> bool:
+        """Whether a Python file implements the op, which only surgeon runs."""
+        return split_op(node.op) in self._python
 
     def _loads(self, node: Node, dtypes: InferredDtypes) -> bool:
         from surgeon.runtime.sessions.ort_session import OrtSession, SessionError

@@ -22,8 +22,8 @@ def check(source: str, target: str, report_path: str | None, verbose: bool, **se
 
     Errors in the graph itself are listed as well.  Nothing is written.
     Example: surgeon check model.onnx --target tensorrt
-    Exit codes: 0 no problems, 1 the target cannot run the model, 2 bad input, or the runtime crashed or ran out of time
-    or memory
+    Exit codes: 0 no problems, 1 the target cannot run the model, 2 bad input, or the runtime crashed, ran out of time
+    or memory, or built no engine
 
     Args:
         dims: size of a dynamic dimension for --build, or MIN:OPT:MAX.
@@ -34,6 +34,5 @@ def check(source: str, target: str, report_path: str | None, verbose: bool, **se
     require_report_path(report_path, source)
     with progress(quiet=False):
         found = run(source, target, **settings)
-    stopped = BAD_INPUT if found.is_undecided else CHECK_FAILED
-    code = stopped if any(item.stops for item in found) else 0
+    code = BAD_INPUT if found.is_undecided else CHECK_FAILED * any(item.stops for item in found)
     emit([found], code, report_path=report_path, verbose=verbose)

@@ -15,6 +15,7 @@ from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ops.traversal import require_finite_calls
+from surgeon.runtime.implementations.implementation import is_python
 from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskResult, Worker, acquire_worker, release_worker
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, Runtime, as_list, require_run_time
 from surgeon.runtime.timing.latency import Bench, latencies
@@ -70,7 +71,7 @@ def bench(
             either side.
         loads: number of times to load the models.
         cpu_time: measure the CPU time of one thread instead, which depends little on the load of the machine.
-        custom_ops: libraries that ONNX Runtime registers.
+        custom_ops: libraries that ONNX Runtime registers.  It cannot time ops that Python files implement.
         run_time: limit of processor time, in seconds, to load a model and for each run.
         runtime: runtime of the models: "onnxruntime", or "tensorrt", which builds engines for the GPU of this machine.
 
@@ -106,6 +107,8 @@ def bench(
     models = (original, *others)
     names = _names(models)
     sources = [resolve_model(model) for model in models]
+    for path in filter(is_python, as_list(custom_ops)):
+        raise UsageError(f"Ops that a Python file implements cannot be timed: {path}. Give a library of custom ops.")
     libraries, provider = require_libraries(as_list(custom_ops)), _provider(ep)
     with ExitStack() as stack:
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])

@@ -11,6 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.plugins.builtin_plugins import DOMAINS, NAMESPACE, advice, check_plugin, plugin_of, plugins
+from surgeon.ops.plugins.plugin_declaration import own_plugins
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.printed_commands import command
@@ -61,11 +62,7 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
     """Remedies for an op that needs a plugin, a rule or a function."""
     rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
-    return (
-        f"replace it with a plugin: {plugin}",
-        f"replace it with a rule: {rule}",
-        FUNCTION,
-    )
+    return (f"replace it with a plugin: {plugin}", f"replace it with a rule: {rule}", FUNCTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +213,9 @@ class TensorrtSupport:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
         if domain in DOMAINS:
-            self._note("plugin", node, "TensorRT has no built-in plugin of this name", DECLARED)
+            own, reason = ", ".join(one.name for one in own_plugins()), "TensorRT has no built-in plugin of this name"
+            helps = (f"correct the name in the file or in the model; declared are: {own}",) if own else (DECLARED,)
+            self._note("plugin", node, reason, *helps)
             return
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin with this name"

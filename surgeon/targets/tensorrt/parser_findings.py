@@ -71,10 +71,11 @@ def check_model(asked: CheckContext) -> None:
     if not said.engine_bytes:
         of_tables |= {complaint.node for complaint in support.issues if _is_of_builder(complaint)}
     _merge(asked, support, said, nodes=nodes, of_tables=of_tables)
+    end = said.stopped_because
     if request.device is not None and apart and not said.engine_bytes:
         ops = ", ".join(sorted({op_text(node) for node in apart}))
-        reason = f"no engine was built, because {library.title} does not have {ops}"
-        asked.diagnostics.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
+        end = end or f"no engine was built, because {library.title} does not have {ops}"
+        asked.diagnostics.add("build", "", end, helps=[WITH_PLUGINS], stops=False)
     for objection in said.undetermined:
         node = nodes.get(-1 if objection.node is None else objection.node)
         if node is not None:
@@ -95,7 +96,7 @@ def check_model(asked: CheckContext) -> None:
         engine=said.engine_bytes,
         sizes=said.sizes,
         seconds=said.seconds,
-        end=said.stopped_because,
+        end=end,
     )
 
 
