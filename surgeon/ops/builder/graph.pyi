@@ -69,46 +69,46 @@ class Graph(gs.Graph):
     def __init__(
         self, *, opset: int | None = None, versions: Mapping[str, int] | None = None, home: str = ""
     ) -> None:
-        """Make an empty graph."""
+        """Create an empty graph."""
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Use a word of the vocabulary (`surgeon.ops.builder.composites`)."""
+        """Call a composite helper (`surgeon.ops.builder.composites`)."""
     def helper_opset(self) -> int | None:
-        """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
+        """The ai.onnx version by which versioned helpers are chosen; None: all of them."""
     def call(self, domain: str, op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Add one node of a known op; returns its output, or a tuple where it has several."""
+        """Add one node of a known op; returns its output, or a tuple if it has several."""
     def version(self, domain: str) -> int | None:
-        """The version of a domain in force here; None (the newest) for one that the model does not import yet."""
+        """The version of a domain in this graph; None (the newest) if the model does not import the domain yet."""
     @overload
     def op(self, kind: str, /, *inputs: Any, outputs: Literal[1] | None = None, **attributes: Any) -> Tensor: ...
     @overload
     def op(self, kind: str, /, *inputs: Any, outputs: int, **attributes: Any) -> Any:
         """Add a node of any op: `g.op("custom::deform_conv2d", x, w, groups=1)`; no domain means ai.onnx."""
     def any_of(self, *forms: Tensor) -> Tensor:
-        """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
+        """Any of several forms in a pattern; in a replacement the first one that reads only captured tensors."""
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
+        """A node that may be absent (its first input replaces it); a replacement omits it if a capture is absent."""
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor of a pattern a name that conditions and replacements can ask for."""
     def shared(self, tensor: Tensor) -> Tensor:
-        """An inner tensor of a pattern that may be used elsewhere too: its node stays where it is."""
+        """An inner tensor of a pattern that may have other consumers: its node stays."""
     def exposed(self, tensor: Tensor) -> Tensor:
-        """An inner tensor of a pattern that others may read too: then it is a further output, which the ..."""
+        """An inner tensor of a pattern that may have other consumers: it is then a further output, which the ..."""
     def named(self, tensor: Tensor) -> Tensor:
-        """A tensor of a pattern that `such_that` can look at; a name is made up for it."""
+        """A tensor of a pattern that `such_that` can inspect; it gets a generated name."""
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
-        """A tensor of a pattern of which more must hold: `predicate(tensor, *others)` calls `require`."""
+        """A tensor of a pattern with a further condition: `predicate(tensor, *others)` calls `require`."""
     def any_tensor(self) -> Tensor:
         """An input of a pattern that may be any tensor."""
     def any_number(self) -> Tensor:
         """An input of a pattern that may be any scalar constant."""
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
-        """A constant by value, with a relative tolerance of its own."""
+        """A constant by value, with its own relative tolerance."""
     def layer(self, inputs: Any = None, outputs: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
-        """Add a node as gs's own `layer` does, for helpers written in the style of its examples."""
+        """Add a node as gs's own `layer` does, for helpers in the style of its examples."""
     def emit(
         self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int
     ) -> list[Any]:
-        """Add one node whose arguments are already sorted into inputs and attributes."""
+        """Add one node; its arguments are already sorted into inputs and attributes."""
     def square(self, x: Tensor) -> Tensor:
         """x²: Pow by 2, or x times itself."""
     def square_root(self, x: Tensor) -> Tensor:
@@ -118,35 +118,35 @@ class Graph(gs.Graph):
     def over_root(self, x: Tensor, v: Tensor) -> Tensor:
         """x/√v: divided by a square root, or multiplied by its reciprocal."""
     def sum_over(self, x: Tensor, axes: Any) -> Tensor:
-        """The sum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+        """The sum over axes, which keep size 1; the sum of a half-precision x perhaps in float32."""
     def maximum_over(self, x: Tensor, axes: Any) -> Tensor:
-        """The maximum over axes, which stay with size 1; that of a half-precision x perhaps taken in float32."""
+        """The maximum over axes, which keep size 1; the maximum of a half-precision x perhaps in float32."""
     def mean_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """The mean over axes, which stay with size 1: by one reduction, or a sum divided by the number of elements."""
+        """The mean over axes, which keep size 1: one reduction, or a sum divided by the number of elements."""
     def mean_last(self, x: Tensor) -> Tensor:
-        """The mean over the last axis, which stays with size 1."""
+        """The mean over the last axis, which keeps size 1."""
     def centred(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """x less its mean over axes; the mean perhaps taken in a wider dtype."""
+        """x minus its mean over axes; the mean perhaps in a wider dtype."""
     def mean_of_squares(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """The mean of x² over axes, which stay with size 1: of squares, or by a reduction that squares."""
+        """The mean of x² over axes, which keep size 1: of squares, or by a reduction that squares."""
     def variance_over(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """The variance over axes, which stay with size 1: the mean of (x − mean)², perhaps taken in a wider dtype."""
+        """The variance over axes, which keep size 1: the mean of (x − mean)², perhaps in a wider dtype."""
     def length_over(self, x: Tensor, axes: Any) -> Tensor:
-        """√Σx² over axes, which stay with size 1: by one reduction, or the root of a sum of squares."""
+        """√Σx² over axes, which keep size 1: one reduction, or the root of a sum of squares."""
     def over_root_mean_square(self, y: Tensor, x: Tensor, axes: Sequence[int]) -> Tensor:
         """y / √(mean of x²): by the root of a mean, or √n · y / √Σx² over n elements, in any order."""
     def maybe_wider(self, x: Tensor) -> Tensor:
-        """x, perhaps cast to a float dtype that holds all its values, as norms of half precision are on their ..."""
+        """x, perhaps cast to a float dtype that represents all its values, as at the input of a norm in half ..."""
     def maybe_narrower(self, x: Tensor) -> Tensor:
-        """x, perhaps cast to a float dtype of fewer digits, as norms of half precision are on their way out."""
+        """x, perhaps cast to a less precise float dtype, as at the output of a norm in half precision."""
     def maybe_like(self, number: Any) -> Tensor:
-        """A constant, perhaps cast to the type of a tensor: so are numbers written in the bodies of local functions."""
+        """A constant, perhaps cast to the type of a tensor, as numbers in the bodies of local functions are."""
     def in_dtype(self, x: Tensor, dtype: Any) -> Tensor:
-        """x in a dtype: cast to it, or as it is where it has that dtype already."""
+        """x in a dtype: cast to it, or unchanged if it already has that dtype."""
     def nan_to_zero(self, x: Tensor) -> Tensor:
-        """x with 0 in the place of NaN."""
+        """x with NaN replaced by 0."""
     def softplus_of(self, x: Tensor) -> Tensor:
-        """log(1 + exp(x)): Softplus, perhaps only up to 20, from where on it is x (torch.nn.Softplus), or ..."""
+        """log(1 + exp(x)): Softplus, perhaps only up to 20 and x above it (torch.nn.Softplus), or written out."""
     def relu_of(self, x: Tensor) -> Tensor:
         """max(x, 0): Relu, Max, or Clip without an upper bound."""
     def negative_part(self, x: Tensor) -> Tensor:
@@ -156,25 +156,25 @@ class Graph(gs.Graph):
     def by_sign(self, x: Tensor, above: Any, below: Any) -> Tensor:
         """Above zero one value, below it another: Where, by any comparison, for values that are equal at zero."""
     def reshaped(self, x: Tensor) -> Tensor:
-        """x in any shape, for patterns alone: whatever a 0 in the target means, the shape of the result is what ..."""
+        """x in any shape, only for patterns: only the shape of the result matters, not the meaning of a 0 in the ..."""
     def size_of(self, x: Tensor, axis: int) -> Tensor:
-        """One size of x, on an axis of its own; a replacement writes one that is fixed as a number."""
+        """One size of x, as a tensor with one element; a replacement writes a fixed size as a number."""
     def spread(self, x: Tensor, sizes: Any) -> Tensor:
-        """x repeated along axes: for each a number, or a tensor with one; 1 leaves an axis as it is."""
+        """x repeated along axes: for each a number, or a tensor with one element; 1 leaves an axis unchanged."""
     def heads_first(self, x: Tensor) -> Tensor:
         """[batch, heads, rows, columns] of [batch, rows, heads, columns], and back."""
     def joined_heads(self, x: Tensor, width: int | None = None) -> Tensor:
-        """[batch, rows, width] of [batch, heads, rows, columns]: heads beside each other in the last axis."""
+        """[batch, rows, width] of [batch, heads, rows, columns]: the heads are adjacent in the last axis."""
     def split_heads(self, x: Tensor, heads: int | None = None, columns: int | None = None) -> Tensor:
-        """[batch, heads, rows, columns] of heads that are beside each other; a replacement has to give the numbers."""
+        """[batch, heads, rows, columns] of adjacent heads; a replacement has to give the numbers."""
     def repeated_heads(self, x: Tensor, heads: int = 0, copies: int = 0, columns: int = 0) -> Tensor:
         """[batch, heads · copies, rows, columns]: each head several times; a replacement has to give the numbers."""
     def cut(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
-        """x in so many equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
+        """x in `count` equal parts along an axis, as a tuple: one Split, or a Slice for each part, with or ..."""
     def parts(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
-        """x in so many parts of any sizes along an axis, for patterns alone: one Split, or a Slice for each part."""
+        """x in `count` parts of any sizes along an axis, only for patterns: one Split, or a Slice for each part."""
     def unstacked(self, x: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
-        """What stands at each of so many places along an axis, without that axis: cut off, or taken by Gather."""
+        """The slice at each of `count` indices along an axis, without that axis: by Slice, or by Gather."""
     def abs(self, x: _TensorLike) -> Tensor:
         """`ai.onnx::Abs`, opset 1, changed at 6, 13."""
     def acos(self, input: _TensorLike) -> Tensor:
@@ -2167,17 +2167,17 @@ class BuiltTensor(Operators, gs.Variable):
     def __init__(self, name: str) -> None: ...
     @property
     def dtype(self) -> Any:
-        """The numpy dtype, or None where it is unknown."""
+        """The numpy dtype, or None if it is unknown."""
     @dtype.setter
     def dtype(self, value: Any) -> None: ...
 
 class AbsentTensor(Operators, gs.Variable):
-    """What a node would make that reads a capture which the match has not. first: its first input."""
+    """The output of a node that reads a capture which the match does not have. first: its first input."""
 
     def __init__(self, reason: str, first: Any) -> None: ...
 
 class WildcardTensor(Operators, gs.Variable):
-    """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
+    """Represents anything in a pattern; a replacement cannot write a form that reads it."""
 
     def __init__(self, what: str) -> None: ...
 
@@ -2187,13 +2187,13 @@ class LiteralConstant(Operators, gs.Constant):
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None: ...
     @property
     def is_plain(self) -> bool:
-        """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
+        """Whether it was a Python number or list, so that its consumer determines its dtype."""
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A number in a dtype. Raises ConditionFailed where it would become another: 2.7 as an integer, 1e6 as float16."""
+    """A number in a dtype. Raises ConditionFailed if its value would change: 2.7 as an integer, 1e6 as float16."""
 
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
-    """The helper that a user registered under this name and that rules of package `home` may see."""
+    """The helper that a user registered under this name, if rules of package `home` may see it."""
 
 def register_helpers() -> None:
-    """Register every helper on `gs.Graph`, so that a plain gs graph has them; helpers that are there already stay."""
+    """Register every helper on `gs.Graph`, so that a plain gs graph has them; existing helpers stay."""
