@@ -13,9 +13,7 @@ from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, traits_of
 from surgeon.ops.traversal import GRAPHS, captured_names
 from surgeon.targets.inspection.provenance import module_path
 
-TENSORS = (
-    AttributeProto.TENSOR, AttributeProto.TENSORS, AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS
-)
+TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS, AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
 SMALL = 16  # elements of a constant that is compared by value
 PRODUCED, INPUT, STORED, OMITTED = range(4)  # the kinds of sources of an input
 InputSource = tuple[int, int, Hashable]
@@ -95,9 +93,7 @@ class DiffGraph:
         """The argument `outside` for the bodies of nodes.  depth: of this graph.  numbers: equal for paired nodes."""
         given = {name: (depth, "given", self._input_positions.get(name, name)) for name in self.scope.inputs}
         unpaired = {name: name for name, (at, _) in self._producers.items() if at not in numbers}
-        paired = {
-            name: (depth, numbers[at], place) for name, (at, place) in self._producers.items() if at in numbers
-        }
+        paired = {name: (depth, numbers[at], place) for name, (at, place) in self._producers.items() if at in numbers}
         return {**self.outside, **given, **unpaired, **paired}
 
     def content(self, name: str) -> Hashable:

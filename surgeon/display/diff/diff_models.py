@@ -103,9 +103,7 @@ class _ModelChanges:
                 for pair in self._pairs_of_bodies(sides, found.pairing.second_of):
                     pending.append((pair, (inside[0], inside[1]), depth + 1))
 
-    def _pairs_of_bodies(
-        self, sides: Sequence[DiffGraph], pairs: Mapping[int, int]
-    ) -> Iterator[tuple[Scope, Scope]]:
+    def _pairs_of_bodies(self, sides: Sequence[DiffGraph], pairs: Mapping[int, int]) -> Iterator[tuple[Scope, Scope]]:
         """The bodies of paired nodes, by attribute; a body that only one node has is a change."""
         for at, to in pairs.items():
             nodes = [side.nodes[place] for side, place in zip(sides, (at, to), strict=True)]

@@ -79,9 +79,7 @@ def paint(contents: Sequence[Diagram]) -> Picture:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 -1 {size}" width="{_number(total[0] + 2)}" '
         f'height="{_number(total[1] + 2)}" style="max-width: 100%" font-family="{SANS}" font-size="{_number(TITLE)}">'
     )
-    about = ", ".join(
-        " ".join(filter(None, (item.title, format_count(item.nodes, 'node')))) for item in contents
-    )
+    about = ", ".join(" ".join(filter(None, (item.title, format_count(item.nodes, "node")))) for item in contents)
     return Picture("\n".join([head, *parts, "</svg>\n"]), about)
 
 
