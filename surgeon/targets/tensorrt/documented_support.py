@@ -214,8 +214,8 @@ class TensorrtSupport:
         opset = node.scope.versions.get(domain, 1)
         if domain in DOMAINS:
             own, reason = ", ".join(one.name for one in own_plugins()), "TensorRT has no built-in plugin of this name"
-            helps = (f"correct the name in the file or in the model; declared are: {own}",) if own else (DECLARED,)
-            self._note("plugin", node, reason, *helps)
+            declared = f"correct the name in the file or in the model; declared are: {own}"
+            self._note("plugin", node, reason, declared if own else DECLARED)
             return
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin with this name"
