@@ -48,7 +48,7 @@ def test_three_rules_in_a_circle_come_to_an_end():
 
 def test_a_rule_that_writes_what_it_looks_for_is_named():
     again = make(lambda g, x: g.relu(x), lambda g, x: g.relu(x), name="relu_again")
-    with pytest.raises(RuleError, match="relu_again .* is what the rule looks for"):
+    with pytest.raises(RuleError, match="relu_again .* matches the rule's own pattern"):
         run(graph("y = Relu(x)"), again, check="none")
     again = make(lambda g, x: g.relu(x), lambda g, x: g.relu(x), name="relu_again", conditions=[lambda x: None])
     with pytest.raises(RewriteError, match="relu_again"):
