@@ -21,7 +21,7 @@ SMALL = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
         (lambda: surgeon.edit(MODEL, surgeon.edits.StripDoc(), output=5), "Invalid output=5"),
         (lambda: surgeon.rewrite(SMALL, "gelu", options={"seed": 1}), "Example: options=surgeon.CheckOptions(seed=1)"),
         (lambda: surgeon.convert(SMALL, options=3), "Example: options=surgeon.CheckOptions(seed=1)"),
-        (lambda: surgeon.explain(SMALL, "gelu", node=5), "node=5 is no name"),
+        (lambda: surgeon.explain(SMALL, "gelu", node=5), "Invalid node=5"),
         (lambda: surgeon.compare(SMALL, SMALL, inputs=5), "Invalid inputs=5"),
         (lambda: surgeon.rule(patterns=5)(lambda g, x: x), "patterns must be a list of functions"),
         (lambda: surgeon.rule(patterns=[5])(lambda g, x: x), "patterns=[...]; got [5]"),

@@ -27,7 +27,7 @@ NEGATIVES = [
          model=graph("d = Div(x, two) e = Elu(d) y = Mul(e, alpha)", CONSTANTS)),
     Case(celu, "opset 11 has no Celu", why="needs opset 12 and the model has 11",
          model=graph("d = Div(x, alpha) e = Elu(d) y = Mul(e, alpha)", CONSTANTS, opset=11)),
-    Case(celu, "Celu takes no double", why="it may be tensor(float)",
+    Case(celu, "Celu takes no double", why="must be tensor(float)",
          model=graph("d = Div(x, alpha) e = Elu(d) y = Mul(e, alpha)", "<double alpha = {0.7}>", head=F64)),
     Case(celu, "a negative alpha", why="alpha must be positive",
          model=graph("d = Div(x, alpha) e = Elu(d) y = Mul(e, alpha)", CONSTANTS.replace("0.7", "-0.7"))),

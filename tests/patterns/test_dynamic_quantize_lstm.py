@@ -80,6 +80,6 @@ def test_it_joins_groups_where_approximate_rules_are_asked_for(group):
 def test_check_names_no_group_that_leaves_it_out(sizes):
     """The command without --approximate would not help."""
     (found,) = [one for one in surgeon.check(model(**sizes), "tensorrt", load=False) if one.stops]
-    assert [text.rpartition("--rules ")[2].split()[0] for text in found.helps if "surgeon rewrite IN" in text] == [
+    assert [text.rpartition("--rules ")[2].split()[0] for text in found.helps if "IN OUT --rules" in text] == [
         "dynamic_quantize_lstm"
     ]
