@@ -8,6 +8,7 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Explanations, explanations
+from surgeon.display.terminal.terminal_renderer import text_of
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
@@ -126,7 +127,8 @@ def test_of_a_group_the_nearest_are_reported_and_the_others_are_counted() -> Non
     assert fires == "fires    identity 1"
     assert nearest[0].startswith("nearest  gelu_tanh at y: expected the constant 0.044715")
     assert len(nearest) <= 6
-    assert re.fullmatch(r"others   \d+ rules without a near miss", rest)
+    far, some = re.fullmatch(r"others   (\d+) rules without a near miss, (\d+) with one", rest).groups()
+    assert 1 + int(far) + int(some) == len(reported)
 
 
 def test_of_a_group_at_a_node_those_that_took_it_come_first() -> None:
@@ -158,7 +160,14 @@ def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
     refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
     *_, near, rest = str(Explanations([*many, Explanation("found", misses=[refused])])).splitlines()
     assert near.startswith("nearest  found at y: it is too large")
-    assert rest == f"others   {MAX_DETAILED_RULES} rules without a near miss"
+    assert rest == f"others   {MAX_DETAILED_RULES} rules without a near miss, 1 with one"
+
+
+def test_a_rule_without_a_reason_is_named_without_a_colon() -> None:
+    many = Explanations([Explanation(f"rule{at}") for at in range(MAX_DETAILED_RULES + 1)])
+    shown = text_of(many, verbose=True)
+    assert "rule0" in shown
+    assert "rule0:" not in shown
 
 
 HEADS = "(float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, r, t] m) => (float[b, 4, s, 8] y)"

@@ -73,7 +73,10 @@ def _absent_lines(found: Explanations) -> Iterator[Text]:
     near = {one.rule for one in found if one.fires or any(_nodes(one)) or one.taken_by}
     lines = [f"{miss.rule}: {miss.reason}" for one in found if one.rule not in near for miss in one.misses[:1]]
     if len(found) > MAX_DETAILED_RULES:
-        lines = [f"{format_count(len(found) - len(near), 'rule')} without a near miss"] * (len(near) < len(found))
+        some = len(near) - sum(bool(one.fires) for one in found)
+        some_text = f", {some:,} with one" if some and found.node is None else ""
+        lines = [f"{format_count(len(found) - len(near), 'rule')} without a near miss{some_text}"]
+        lines *= len(near) < len(found)
     yield from lines
 
 
@@ -104,7 +107,10 @@ def _details(found: Explanations) -> Iterator[Block]:
     distant = [item for item in found if is_many and not item.fires and not any(_nodes(item))]
     near = [item for item in found if item not in distant]
     yield from (block for item in near for block in explanation_blocks(item, found.node, folded=True))
-    reasons = [f"{item.rule}: {'; '.join(dict.fromkeys(map(reason_text, item.misses)))}" for item in distant]
+    reasons = [
+        ": ".join((item.rule, *filter(None, ["; ".join(dict.fromkeys(map(reason_text, item.misses)))])))
+        for item in distant
+    ]
     title = f"{format_count(len(distant), 'other rule')} without a near miss"
     yield Section(title, [Items(reasons, most=len(reasons))])
 
