@@ -35,7 +35,7 @@ class CheckOptions:
     seed: int = 0
     """Seed for generated inputs."""
     custom_ops: Sequence[str | Path] = ()
-    """Custom-op library for ONNX Runtime, Python file that implements ops, or `.toml` file that declares plugins."""
+    """Custom-op library, Python file with ops (not for bench), or `.toml` file that declares plugins."""
     rtol: float | None = None
     """Relative tolerance.  Default: depends on the dtype."""
     atol: float | None = None

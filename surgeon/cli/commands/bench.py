@@ -26,7 +26,6 @@ def bench(
     Exit codes: 1 a model is slower than IN, with --expect-not-slower
 
     Args:
-        custom_ops: library of custom ops for ONNX Runtime.  Ops that a Python file implements cannot be timed.
         expect_not_slower: exit with code 1 if a model is slower than IN.
     """
     from surgeon.runtime.timing.bench import bench as run
