@@ -656,6 +656,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webbrowser.open", lambda _: True)
 
 
+@pytest.mark.usefixtures("forget_implementations")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.site.removeprefix("surgeon."))
 def test_a_printed_command_does_what_its_message_says(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
