@@ -76,7 +76,7 @@ def test_the_torch_op_behind_a_node():
     made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
     found = only(made)
     assert found.chain == "torch op aten::gelu -> mapping -> [no ai.onnx::Gellu]"
-    assert "did you mean Gelu or Elu or Selu?" in found.helps
+    assert "did you mean Gelu, Elu or Selu?" in found.helps
 
 
 def test_no_torch_op_is_named_where_a_rule_or_an_edit_wrote_the_node():
