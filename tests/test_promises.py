@@ -157,6 +157,7 @@ def test_bytes_and_order_do_not_depend_on_the_run(target: str, tmp_path: Path) -
     seen = set()
     for seed in ("0", "1", "2"):
         out = tmp_path / "out.onnx"
+        out.unlink(missing_ok=True)
         arguments = ("rewrite", source, out, "--rules", "gelu", "--target", target, "--check", "none", "--diff")
         done = process("-m", "surgeon", *arguments, PYTHONHASHSEED=seed)
         assert done.returncode == 0, done.stderr
