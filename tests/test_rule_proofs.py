@@ -139,7 +139,7 @@ BY_EXPORTS = {
 NO_KERNEL, RUNS = "no kernel", "runs it as it is"
 # Rules of which ONNX Runtime's own kernels may be too wrong to tell.
 DOUBTED = {"scale_after_mask", "subtracted_mask"}
-WRONG = "the runtime computes the original wrongly"  # as some softmax in float16: nothing is told of the rule
+WRONG = "the runtime computes the original wrongly"  # as some softmax in float16; it says nothing about the rule
 
 
 def plain(pattern):

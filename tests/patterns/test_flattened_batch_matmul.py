@@ -119,7 +119,7 @@ NEGATIVES = [
                      "{ o = Reshape(a, f) d = Reshape(c, g) p = MatMul(o, d) y = Reshape(p, h) }")),
     Case(flattened_batch_matmul, "other axes behind", why="the batch of y is (4, b)",
          model=graph(f"{PLAIN} p = MatMul(q3, c3) {END.replace('z1, four', 'four, z1')}", "float[4, b, s, t] y")),
-    Case(flattened_batch_matmul, "a bias that hangs on the product", why="is also read",
+    Case(flattened_batch_matmul, "a bias that depends on the product", why="is also read",
          model=graph(f"{PLAIN} d = MatMul(q3, c3) u = Shape(d) e = ConstantOfShape(u) p = Add(d, e) {END}")),
     Case(flattened_batch_matmul, "a Cast that others read", why="is also read",
          model=graph(f"{UPCAST} x = Neg(d)", f"{HALVES}, float[n, s, 8] x", HALF)),

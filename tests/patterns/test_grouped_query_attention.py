@@ -65,7 +65,7 @@ NEGATIVES = [
     Case(grouped_causal_attention, "nothing hidden", why="unidirectional", model=graph(f"{BEFORE} {NODE}")),
     Case(grouped_query_attention, "heads in another order", why="expected the constant 2",
          model=graph(BEFORE.replace(KEYS, INTERLEAVED) + f" {NODE}")),
-    Case(grouped_query_attention, "a cache of its own", why="expected",
+    Case(grouped_query_attention, "a cache inside the op", why="expected",
          model=graph(f"{BEFORE} y, pk, pv = com.microsoft.MultiHeadAttention{HEADS}(q, ke, ve, , , , c, d)",
                      f"{INPUTS}, float[b, 4, r, 8] c, float[b, 4, r, 8] d")),
     Case(grouped_query_attention, "keys of more rows than queries", why="as many keys as queries",

@@ -69,7 +69,7 @@ NEGATIVES = [
         assigned("float[s, s, 4] a, float[s, s, 2] b", rows="at0"),
         why="the rows of the updates are written to other rows",
     ),
-    Case(scatter_to_concat, "what is written first is read", graph(more="z = Neg(once)"), why="is also read"),
+    Case(scatter_to_concat, "another node reads the first result", graph(more="z = Neg(once)"), why="is also read"),
 ]
 
 

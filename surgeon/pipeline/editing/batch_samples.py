@@ -97,7 +97,8 @@ class Samples:
     def _further(self, number: int) -> Arrays:
         """One more set of inputs, the user's first; each dynamic input differs from all earlier ones if it can."""
         feeds = self.claim.feeds
-        made = self._plan.generate(self._seed + number, self._sizes) | dict(*self._given[number : number + 1])
+        made = self._plan.generate(self._seed + number, self._sizes)
+        made |= self._given[number] if number < len(self._given) else {}
         if self._fed:
             made |= {name: array for name, array in self._fed[0].items() if name not in feeds}
         for turn in range(REDRAWS):
@@ -153,14 +154,14 @@ class Samples:
         for value in self._draft.graph.output:
             dims = enumerate(value.type.tensor_type.shape.dim)
             axes = tuple(axis for axis, dim in dims if dim.dim_param == self.claim.name)
-            flips = [np.flip(answer[value.name], order) for order in (*((axis,) for axis in axes), axes) if axes]
+            flips = (np.flip(answer[value.name], order) for order in {*((axis,) for axis in axes), axes})
             same = (compare(value.name, one, turned[value.name], *self.tolerances).error.ok for one in flips)
             if axes and not any(same):
                 yield self._name(value.name)
 
     def _feeds(self, size: int, inputs: Sequence[str], *, turned: bool = False) -> Arrays:
         """Inputs of the edited model at a size.  turned: samples in reverse order."""
-        found, order = Arrays(), range(size)[:: -1 if turned else 1]
+        found, order = Arrays(), [*(reversed(range(size)) if turned else range(size))]
         for name in inputs:
             source = self._name(name)
             axis = self.claim.feeds.get(source)
