@@ -70,7 +70,7 @@ def _hint(error: click.ClickException, message: str, ctx: click.Context, typed: 
     if isinstance(error, click.BadParameter) and isinstance(getattr(error.param, "type", None), click.Choice):
         meant = _VALUES.get(quoted[0].lower())
         near = [meant] if meant in quoted[1:] else close_matches(quoted[0], quoted[1:])
-        return f"Did you mean {' or '.join(map(repr, near))}?" if near else None
+        return f"Did you mean {join_all([*map(repr, near)], 'or')}?" if near else None
     extra = _EXTRA.search(message)
     return None if extra is None else _extra_argument_hint(extra[1].split(), options, typed)
 
