@@ -101,10 +101,10 @@ def rewrite(
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     require_output(is_in_memory(source), output, dry_run)
     group = "" if inline or rules is not None else default_group(target)
-    patterns = _listed(inline), _listed(only), _listed(skip)
     rule_set = RuleSet(
-        group or rules or (), *patterns, approximate, upgrade=upgrade, expect=expect or {}, target=target, ep=ep
-    )
+        group or rules or (), inline=_listed(inline), only=_listed(only), skip=_listed(skip), approximate=approximate,
+        upgrade=upgrade, expect=expect or {}, target=target, ep=ep,
+    )  # fmt: skip
     rule_set.require()
     rule_set.report.default_group = group
     with gc_paused():
