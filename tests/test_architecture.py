@@ -43,25 +43,25 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_220,
+    "analysis": 2_280,
     "authoring": 4_160,
     "automation": 3_600,
     "beside the packages": 1_335,
-    "cli": 2_690,  # the files of a new pack
+    "cli": 2_760,  # the files of a new pack
     "diagnostics": 1_800,
     "display": 6_510,
-    "edits": 6_750,
+    "edits": 7_050,
     "file": 4_470,
     "ir": 2_500,
-    "ops": 4_600,  # categories of operators for the viewer
+    "ops": 4_660,  # categories of operators for the viewer
     "patterns": 300,
-    "pipeline": 6_700,
+    "pipeline": 6_780,
     "precision": 5_620,
-    "proof": 10_460,
-    "rules": 11_570,
-    "rules of `patterns`": 13_600,
-    "runtime": 12_860,
-    "shapes": 7_200,
+    "proof": 10_540,
+    "rules": 11_700,
+    "rules of `patterns`": 14_720,  # what the test suites of other optimizers ask for
+    "runtime": 12_920,
+    "shapes": 7_350,
     "targets": 3_500,
     "torch": 4_750,
 }
