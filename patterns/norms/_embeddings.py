@@ -24,8 +24,8 @@ class Embedding(Captures):
     two_ids: Tensor | Any = None
     three: Constant | Any = dims("_ _", default=None)
     three_ids: Tensor | Any = None
-    gamma: Constant
-    beta: Constant
+    gamma: Tensor
+    beta: Tensor
     epsilon: float
     counted: Constant | Any = None
     fixed: Constant | Any = None

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from surgeon import Captures, Constant, Graph, Tensor, require
+from surgeon import Captures, Graph, Tensor, require
 from .._common.floats import half_to_float32
 
 
-class Summed(Captures):
+class Residual(Captures):
     """Two tensors and a bias that are added, and the attributes of the norm of their sum.  RMSNorm has no beta."""
 
     x: Tensor
@@ -17,20 +17,12 @@ class Summed(Captures):
     epsilon: float
 
 
-class Residual(Summed):
-    """The same before fusion."""
-
-    bias: Constant | Any = None
-    gamma: Constant
-    beta: Constant | Any = None
-
-
 def any_residual(g: Graph, m: Residual) -> Tensor:
     """x + bias + skip, or x + skip."""
     return g.any_of(g.add(m.x, m.bias, m.skip), g.add(m.x, m.skip))
 
 
-def residual_sum(g: Graph, m: Summed) -> Tensor:
+def residual_sum(g: Graph, m: Residual) -> Tensor:
     """x + skip + bias, with an optional bias, in the order of the kernel, because x and skip may cancel.
 
     Half precision is added in float32, as in the kernel, and stays float32 for the norm.
@@ -39,10 +31,16 @@ def residual_sum(g: Graph, m: Summed) -> Tensor:
 
 
 def fits_skip_norm_kernel(m: Residual) -> None:
-    """Require inputs that the kernel of ONNX Runtime supports: equal shapes of two or three axes, and vectors."""
+    """Require inputs that the kernel of ONNX Runtime supports: two or three axes, and vectors.
+
+    All elements of a batch may have one skip (skip_layer_norm_helper.h).
+    """
     require(m.x.shape is not None and m.skip.shape is not None, "the shapes of both inputs of the Add must be known")
-    require(m.x.shape == m.skip.shape, "both inputs of the Add must have the same known shape")
     require(m.x.rank in (2, 3), "the inputs of the Add must have two or three axes")
+    whole = m.x.shape
+    fitting = (whole, whole[1:], (1, *whole[1:])) if len(whole) == 3 else (whole,)
+    has_its_shape = m.skip.shape in fitting
+    require(has_its_shape, "both inputs of the Add must have the same known shape, apart from a batch of 1 or no batch")
     require(m.epsilon >= 0, "the kernel of ONNX Runtime does not support a negative epsilon")
     for vector in (m.gamma, m.beta, m.bias):
         if vector is not None:

@@ -2,7 +2,7 @@
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
-from ._residual import Residual, Summed, any_residual, fits_skip_norm_kernel, residual_sum
+from ._residual import Residual, any_residual, fits_skip_norm_kernel, residual_sum
 from .rms_norm import of_wide
 
 
@@ -18,12 +18,12 @@ def alone(g: Graph, m: Residual) -> Tensor:
     return with_sum(g, m)[0]
 
 
-def node(g: Graph, m: Summed) -> Tensor:
+def node(g: Graph, m: Residual) -> Tensor:
     """com.microsoft::SkipSimplifiedLayerNormalization whose sum is not used."""
     return g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon)
 
 
-def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
+def node_with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """com.microsoft::SkipSimplifiedLayerNormalization and the sum that it normalises."""
     made = g.ms_skip_simplified_layer_normalization(m.x, m.skip, m.gamma, m.bias, epsilon=m.epsilon, outputs=4)
     return made[0], made[3]
@@ -41,7 +41,7 @@ def skip_rms_norm(g: Graph, m: Residual) -> object:
 
 
 @skip_rms_norm.on("decomposed", conditions=[])
-def _(g: Graph, m: Summed) -> object:
+def _(g: Graph, m: Residual) -> object:
     total = residual_sum(g, m)
     made = narrowed(g, of_wide(g, total, m.gamma, axes=[-1], epsilon=m.epsilon), m.x)
     return made if m.output_count == 1 else (made, narrowed(g, total, m.x))

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, require, rule
 from ._matmul_params import column_bias, column_parameter, right_zero_point
 
 
-class Whole(Captures):
+class Product(Captures):
     """A tensor, the matrix that multiplies it, the scale and zero point of the matrix, and a bias."""
 
     x: Tensor
@@ -16,28 +16,15 @@ class Whole(Captures):
     bias: Tensor | None = None
 
 
-class Product(Whole):
-    """The same before fusion."""
-
-    b: Constant
-    b_scale: Constant
-    b_zero: Constant | Any = None
-
-
-def product(g: Graph, m: Whole) -> Tensor:
-    """x, quantised by its own range, times a quantised matrix, decomposed."""
+def product(g: Graph, m: Product) -> Tensor:
+    """x, quantised by its own range, times a quantised matrix."""
     a, a_scale, a_zero = g.dynamic_quantize_linear(m.x)
     return g.mul(g.cast(g.matmul_integer(a, m.b, a_zero, m.b_zero), to=1), g.mul(a_scale, m.b_scale))
 
 
-def quantized(g: Graph, m: Product) -> Tensor:
-    """x, quantised by its own range, times a quantised matrix."""
-    return product(g, m)
-
-
 def with_bias(g: Graph, m: Product) -> Tensor:
-    """The same as quantized, with a bias."""
-    return g.add(quantized(g, m), m.bias)
+    """The same as product, with a bias."""
+    return g.add(product(g, m), m.bias)
 
 
 def of_one_node(g: Graph, m: Product) -> Tensor:
@@ -46,18 +33,18 @@ def of_one_node(g: Graph, m: Product) -> Tensor:
     return g.ms_matmul_integer_to_float(a, m.b, a_scale, m.b_scale, a_zero, m.b_zero, m.bias)
 
 
-def node(g: Graph, m: Whole) -> Tensor:
+def node(g: Graph, m: Product) -> Tensor:
     """DynamicQuantizeMatMul."""
     return g.ms_dynamic_quantize_matmul(m.x, m.b, m.b_scale, m.b_zero, m.bias)
 
 
-@rule(patterns=[with_bias, quantized, of_one_node], target="ort", form_patterns=[node])
+@rule(patterns=[with_bias, product, of_one_node], target="ort", form_patterns=[node])
 def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
     """Fuse DynamicQuantizeLinear and the product after it into com.microsoft::DynamicQuantizeMatMul.
 
     What: a MatMulInteger with the Cast and the scales after it, and an optional bias, as
-    onnxruntime.quantization.quantize_dynamic writes them.  The right factor is a constant matrix, with one scale or one
-    for each column.  If several products read the same quantised tensor, they become MatMulIntegerToFloat instead.
+    onnxruntime.quantization.quantize_dynamic writes them.  The right factor is a matrix, with one scale or one for
+    each column.  If several products read the same quantised tensor, they become MatMulIntegerToFloat instead.
     Numerics: rounding only.
     """
     require(m.b.rank == 2, "DynamicQuantizeMatMul needs a single matrix as its right factor")
@@ -67,6 +54,5 @@ def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
 
 
 @dynamic_quantize_matmul.on("decomposed")
-def _(g: Graph, m: Whole) -> Tensor:
-    made = product(g, m)
-    return made if m.bias is None else g.add(made, m.bias)
+def _(g: Graph, m: Product) -> Tensor:
+    return product(g, m) if m.bias is None else with_bias(g, m)

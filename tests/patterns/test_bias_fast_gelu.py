@@ -23,6 +23,8 @@ def graph(body, head=HEAD, constants=CONSTANTS, opset=20):
 FIRES = [
     Case(bias_fast_gelu, "FastGelu", graph("a = Add(x, b) y = com.microsoft.FastGelu(a)")),
     Case(bias_fast_gelu, "the bias first", graph("a = Add(b, x) y = com.microsoft.FastGelu(a)")),
+    Case(bias_fast_gelu, "the bias is an input",
+         graph("a = Add(c, x) y = com.microsoft.FastGelu(a)", "(float[n, 4] x, float[4] c) => (float[n, 4] y)")),
     Case(bias_fast_gelu, "the standard's Gelu", graph('a = Add(x, b) y = Gelu<approximate = "tanh">(a)')),
     Case([gelu_tanh, bias_fast_gelu], "in parts before",
          graph(PARTS, constants=f"{CONSTANTS}, float cubic = {{0.044715}}, float root = {{0.7978845608}}, "

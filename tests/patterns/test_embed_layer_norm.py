@@ -101,6 +101,9 @@ FIRES = [
                constants=CONSTANTS.replace("<", "<float square = {2.0}, float eps = {1e-6}, ", 1)), sites=1),
     Case(RESIDUALS, "not on a CPU, where a sum is faster",
          graph(f"{WORDS} {TYPES} {COUNTED} {THREE}"), sites=1, ep="cuda"),
+    Case(embed_layer_norm, "scale and shift are inputs",
+         graph(f"{WORDS} {COUNTED} x = Add(a, e) y = LayerNormalization<axis = -1, epsilon = 1e-6>(x, g1, h1)",
+               f"{INPUTS}, float[4] g1, float[4] h1")),
     Case(embed_layer_norm, "places cut off a parameter, no axes named",
          graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n) {TWO}")),
 ]

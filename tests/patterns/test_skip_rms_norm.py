@@ -36,6 +36,8 @@ FIRES = [
                BOTH)),
     Case(skip_rms_norm, "two axes", graph(f"t = Add(x, z) {NORM}", HEAD.replace("n, s, 4", "n, 4"))),
     Case(skip_rms_norm, "float16", half(f"t = Add(x, z) {NORM}")),
+    Case(skip_rms_norm, "a residual without a batch, and the scale is an input",
+         graph(f"t = Add(z, x) {NORM}", "(float[n, s, 4] x, float[s, 4] z, float[4] w) => (float[n, s, 4] y)", "")),
     Case([rms_norm, skip_rms_norm], "behind the rule rms_norm", model=graph(
         "t = Add(x, z) q = Pow(t, two) v = ReduceMean<axes = [-1]>(q) e = Add(v, eps) s = Sqrt(e) d = Div(t, s) "
         "y = Mul(w, d)", weights=WEIGHTS.replace("<", "<float two = {2.0}, float eps = {1e-6}, "))),
@@ -52,8 +54,8 @@ FIRES = [
          graph("y = com.microsoft.SkipSimplifiedLayerNormalization(x, z, w, k)"), target="decomposed"),
 ]
 NEGATIVES = [
-    Case(skip_rms_norm, "a summand is broadcast", why="the same known shape",
-         model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[1, s, 4] z"))),
+    Case(skip_rms_norm, "a summand is broadcast along the rows", why="the same known shape",
+         model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[n, 1, 4] z"))),
     Case(skip_rms_norm, "four axes", why="two or three axes",
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("n, s, 4", "n, h, s, 4"))),
     Case(skip_rms_norm, "a scale over two axes", why="axis",
