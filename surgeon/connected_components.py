@@ -1,4 +1,4 @@
-"""Connected components of a graph, and the items that are reachable from others."""
+"""Connected components of a graph, the items that are reachable from others, and topological order."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
@@ -37,3 +37,22 @@ def reachable(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dic
             found[item] = None
             pending += following(item)
     return found
+
+
+def topological_order(items: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[T] | None:
+    """The items, each after those that it needs, depth first, otherwise in their order; None if there is a cycle."""
+    order: dict[T, None] = {}
+    opened: set[T] = set()
+    for start in items:
+        stack = [start]
+        while stack:
+            item = stack[-1]
+            waiting = [] if item in order else [other for other in needs(item) if other not in order]
+            if not waiting:
+                order[stack.pop()] = None
+            elif item in opened:
+                return None
+            else:
+                opened.add(item)
+                stack += reversed(waiting)
+    return list(order)

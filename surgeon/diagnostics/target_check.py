@@ -164,7 +164,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
     check_versions(proto, found, target.knows_imports)
     if target.check_header is not None:
         target.check_header(proto, found)
-    check_structure(proto, found)
+    check_structure(model, found)
     if not check_calls(proto, found):  # recursive calls: further checks would not terminate
         findings = Findings(list(found))
         findings.target = target.name

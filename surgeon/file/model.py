@@ -20,6 +20,7 @@ from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.file_type import describe, not_utf8
 from surgeon.file.io.memory_map import close_map, forget_pages, holds_word, map_whole, span_of, stamp
 from surgeon.file.protobuf.byte_edits import ByteEdits, join
+from surgeon.file.protobuf.node_order import Orders, node_field, sort_nodes
 from surgeon.file.protobuf.payloads import (
     MARK,
     PAYLOAD_KEY,
@@ -39,14 +40,15 @@ Address = tuple[tuple[int, int], ...]
 """The address of a message below ModelProto: steps of (field number, occurrence).
 
 The main graph is ((7, 0),), function k is ((25, k),), and ((7, 0), (1, 12), (5, 3), (6, 0)) is the body
-graph.node[12].attribute[3].g.  A singular message has occurrence 0, even when the file gives it in two records.
+graph.node[12].attribute[3].g.  A singular message has occurrence 0, even when the file gives it in two records.  Nodes
+are counted in the order of the skeleton, which is topological.
 """
 
 _MAIN_GRAPH = 7
 
 
 class Model:
-    """An open model.
+    """An open model.  The nodes of its skeleton are in topological order, even if those of the file are not.
 
     skeleton        the model without the payloads above the threshold; read-only, edits go through a Patch
     path            the file, or None if the model was given as a ModelProto or as bytes
@@ -70,6 +72,7 @@ class Model:
             if not whole.records(_MAIN_GRAPH):
                 raise ModelFileError(describe(data[:4096], name) or f"{name} has no graph, so it is not an ONNX model.")
             self.skeleton = self._parse()
+            self._orders: Orders = sort_nodes(self.skeleton)
         except (WireError, DecodeError) as error:
             known = describe(data[:4096], name)
             if known is None and not begins_as_model(data):
@@ -107,6 +110,11 @@ class Model:
             self.check_unchanged()
             self._data = map_whole(self.path) if self.path is not None else b""
         return self._data
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the nodes of the file are in topological order."""
+        return not self._orders
 
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor of the skeleton, wherever its data are: inline, cut out, or in an external file.
@@ -183,6 +191,8 @@ class Model:
             except WireError as error:
                 raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}). Export it again.") from None
             self._messages[where] = found
+            if where in self._orders:
+                found.renumber(node_field(where), self._orders[where])
         return found
 
     def count(self, where: Address, field: int) -> int:
@@ -315,7 +325,7 @@ class InMemoryModel(Model):
 
     def __init__(self, proto: onnx.ModelProto) -> None:
         self.skeleton, self.path, self.payload_bytes, self.stamp = proto, None, 0, None
-        self._data, self._messages, self._payloads = None, {}, []
+        self._data, self._messages, self._payloads, self._orders = None, {}, [], {}
         self._store = locations.Store(None)
 
     def has_value(self, tensor: onnx.TensorProto) -> bool:

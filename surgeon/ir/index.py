@@ -22,7 +22,7 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.trait_lookup import CAST_OPS, all_declared, require_declared_inputs
-from surgeon.ops.traversal import find_cycle, function_key, imports_of, require_finite_calls
+from surgeon.ops.traversal import find_cycle, function_key, imports_of, names_read, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -206,7 +206,7 @@ class Index:
                         f"Node {node.label!r} ({node.op}) reads {name!r}, which no node produces. {_FIX}"
                     )
             _require_nodes(scope, has_kinds)
-            if scope.is_unsorted:
+            if scope._is_unsorted:
                 _refuse_cycle(scope)
 
 
@@ -331,8 +331,9 @@ def _refuse_twice(name: str, first: Node, second: Node) -> None:
 
 
 def _refuse_cycle(scope: Scope) -> None:
-    """Refuse a cycle; unsorted nodes are accepted."""
+    """Refuse a cycle: a model is opened with all other nodes in topological order."""
     makers = scope.producers
-    around = find_cycle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
+    needs = {node: [makers[name] for name in names_read(node.proto) if name in makers] for node in scope.nodes}
+    around = find_cycle(needs)
     if around:
         raise GraphError(f"The graph has a cycle through node {around[0].label!r}. {_FIX}")

@@ -149,11 +149,6 @@ class Scope:
         return cls(scope.proto, scope.address, scope._versions, parent=parent, owner=scope.owner, label=scope.label)
 
     @property
-    def is_unsorted(self) -> bool:
-        """Whether a node precedes the producer of one of its inputs."""
-        return self._is_unsorted
-
-    @property
     def is_dropped(self) -> bool:
         """Whether this is a function that was removed for lack of calls."""
         return self._is_dropped

@@ -48,7 +48,7 @@ class DiffGraph:
             for slot, (kind, producer, place) in enumerate(sources):
                 if kind == PRODUCED and isinstance(place, int):
                     self.consumers[producer].append((place, at, slot))
-        self._captures = self._captured()
+        self._consume_captures()
         # Graph outputs by key, and the node and output position that produce them.
         self.outputs = {name if by_name else str(place): name for place, name in enumerate(scope.output_names)}
         self.output_producers = {
@@ -63,16 +63,13 @@ class DiffGraph:
             found[at] = (*found.get(at, ()), (place, key))
         return found
 
-    def _captured(self) -> dict[int, set[int]]:
-        """For each node the producers that its bodies capture; the node becomes a consumer of these, as input -1."""
-        found: dict[int, set[int]] = {}
+    def _consume_captures(self) -> None:
+        """Make each node a consumer of the tensors that its bodies capture, as input -1."""
         for at, node in enumerate(self.nodes):
             if self.index.bodies(node):
                 made = [self._producers[name] for name in captured_names(node.proto) if name in self._producers]
-                found[at] = {producer for producer, _ in made}
                 for producer, place in made:
                     self.consumers[producer].append((place, at, -1))
-        return found
 
     def source(self, name: str) -> InputSource:
         """The source of a tensor that a node or an output of this graph reads."""
@@ -163,7 +160,7 @@ class DiffGraph:
     def size_nodes(self) -> frozenset[int]:
         """The nodes that only compute sizes, and the constants that only they read: exporters differ in these."""
         found, fixed = set[int](), set[int]()
-        for at in self.topological_order:
+        for at in range(len(self.nodes)):
             node, sources = self.nodes[at], self.sources[at]
             if any(item.type in GRAPHS for item in node.proto.attribute) or is_random(node.proto):
                 continue
@@ -172,7 +169,7 @@ class DiffGraph:
                 found.add(at)
             elif not (made - found - fixed) and all(kind != INPUT for kind, _, _ in sources):
                 (found if made & found else fixed).add(at)
-        for at in reversed(self.topological_order):
+        for at in reversed(range(len(self.nodes))):
             consumers = {who for _, who, _ in self.consumers[at]}
             if at in fixed and consumers and consumers <= found:
                 found.add(at)
@@ -182,24 +179,6 @@ class DiffGraph:
     def paths(self) -> list[tuple[str, ...]]:
         """The module scopes of each node, from the exporter."""
         return [module_path(node.proto) for node in self.nodes]
-
-    @cached_property
-    def topological_order(self) -> Sequence[int]:
-        """The nodes in topological order."""
-        if not self.scope.is_unsorted:
-            return range(len(self.nodes))
-        producers = [{producer for kind, producer, _ in sources if kind == PRODUCED} for sources in self.sources]
-        waiting = [len(made | self._captures.get(at, set())) for at, made in enumerate(producers)]
-        ready = [at for at, count in enumerate(waiting) if not count]
-        found = []
-        while ready:
-            at = ready.pop()
-            found.append(at)
-            for reader in {who for _, who, _ in self.consumers[at]}:
-                waiting[reader] -= 1
-                if not waiting[reader]:
-                    ready.append(reader)
-        return found
 
 
 def _element_count(dims: Sequence[int]) -> int:

@@ -77,7 +77,7 @@ class NodePairing:
     def _input_keys(self, side: DiffGraph, local: Sequence[int]) -> list[int]:
         """Equal numbers for nodes that are computed in the same way from the graph's inputs."""
         found = [0] * len(local)
-        for at in side.topological_order:
+        for at in range(len(side.nodes)):
             sources = tuple((found[producer], what) for kind, producer, what in side.sources[at] if kind == PRODUCED)
             found[at] = self._number(("up", local[at], sources))
         return found
@@ -85,7 +85,7 @@ class NodePairing:
     def _output_keys(self, side: DiffGraph, local: Sequence[int]) -> list[int]:
         """Equal numbers for nodes from which the same outputs are computed in the same way."""
         found = [0] * len(local)
-        for at in reversed(side.topological_order):
+        for at in reversed(range(len(side.nodes))):
             consumers = tuple(sorted((place, found[consumer], slot) for place, consumer, slot in side.consumers[at]))
             found[at] = self._number(("down", local[at], consumers))
         return found

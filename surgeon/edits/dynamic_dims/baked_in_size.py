@@ -33,8 +33,6 @@ def size_inside(index: Index, name: str) -> InsideSize | None:
 
     Nothing runs.  A size is found if the graph fits only with it, and can be changed to fit the dynamic dim.
     """
-    if index.main.is_unsorted:
-        return None
     for found in _contradictions(index, name):
         if any(item.walk.given for item in Interpretations(index, {name: found.size}).first()):
             return found

@@ -34,8 +34,6 @@ def make_size_dynamic(draft: ModelDraft, name: str, old: int, feeds: Mapping[str
     name: of the dim.  feeds: by input, its axis.  Returns the number of changed nodes, and the claim.  Raises
     GraphError, whose message names a node, if no interpretation is known to be right.
     """
-    if draft.index.main.is_unsorted:
-        raise GraphError("The nodes are not in topological order, so no size can become dynamic. Sort them first.")
     outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
     original_feeds = {draft.claim.original(source): axis for source, axis in feeds.items()}
     claim = DynamicDimsClaim(name, old, original_feeds, answers=outputs, mixed=())

@@ -1,3 +1,3 @@
 """The part of protobuf's wire format that byte edits need."""
 
-__all__ = ["byte_edits", "node_encoder", "payloads", "wire_format"]
+__all__ = ["byte_edits", "node_encoder", "node_order", "payloads", "wire_format"]

@@ -164,7 +164,7 @@ class MessageSpan:
 
 
 class Records:
-    """The records of one field in file order: `[starts[i], ends[i])`, from the tag to the end of the body."""
+    """The records of one field, in file order at first: `[starts[i], ends[i])`, from the tag to the end of the body."""
 
     __slots__ = ("ends", "starts")
 
@@ -196,6 +196,16 @@ class Message:
         if self._records is None:
             self._records = scan(self.data, self.frames, self.schema)
         return self._records.get(field, _NONE)
+
+    def renumber(self, field: int, order: Sequence[int]) -> None:
+        """Count the records of a field in another order.  order: their present numbers."""
+        old = self.records(field)
+        new = Records()
+        new.starts, new.ends = (array("q", [ends[number] for number in order]) for ends in (old.starts, old.ends))
+        known, new_numbers = self._children or {}, {number: place for place, number in enumerate(order)}
+        self._children = {(at, new_numbers[k] if at == field else k): child for (at, k), child in known.items()}
+        if self._records is not None:
+            self._records[field] = new
 
     def frame_at(self, position: int) -> MessageSpan:
         """The frame that contains the record starting at `position`."""

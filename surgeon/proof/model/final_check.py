@@ -19,6 +19,8 @@ def structural_fault(model: Model, written: onnx.ModelProto | Path | Model) -> s
 
     with nullcontext(written) if isinstance(written, Model) else Model.open(written) as after:
         complaints = new_violations(model.skeleton, after.skeleton)
+        if model.is_sorted and not after.is_sorted:
+            complaints.append("The nodes are not in topological order, as those of the original are.")
     return complaints[0].rstrip(".") if complaints else None
 
 

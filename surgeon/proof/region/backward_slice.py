@@ -14,6 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from surgeon.analysis.assumptions.assumed_facts import AssumedFacts
+from surgeon.connected_components import topological_order
 from surgeon.file.tensors.decoding import encode
 from surgeon.ir.equivalence import DEPTH
 from surgeon.ir.original_model import OriginalModel, TensorAddress
@@ -388,16 +389,5 @@ class RegionSlice:
 def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -> list[Node]:
     """Sort nodes topologically, depth first, otherwise in their order."""
     makers = {name: node for node in nodes for name in node.outputs if name}
-    done: dict[Node, None] = {}
-    for start in nodes:
-        stack: list[tuple[Node, bool]] = [(start, False)]
-        while stack:
-            node, ready = stack.pop()
-            if node in done:
-                continue
-            if ready:
-                done[node] = None
-                continue
-            stack.append((node, True))
-            stack += [(makers[name], False) for name in reads(node) if name in makers and makers[name] not in done]
-    return list(done)
+    order = topological_order(nodes, lambda node: [makers[name] for name in reads(node) if name in makers])
+    return list(nodes) if order is None else order

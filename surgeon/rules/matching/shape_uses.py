@@ -54,7 +54,7 @@ def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[st
     inner = [name for node in nodes for name in node.outputs if name and name not in names]
     readers = dict.fromkeys(reader for name in inner for reader in scope.readers(name))
     asking = [node for node in readers if node.op in ASKING and node.scope is scope and node not in inside]
-    if not asking or scope.is_unsorted:
+    if not asking:
         return ()
     made = {name for node in nodes for name in node.outputs}
     around = list(dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made))

@@ -91,9 +91,9 @@ class ConstantFolder:
 
     @classmethod
     def of(cls, index: Index, scope: Scope, most: int) -> "ConstantFolder":
-        """The constants of a scope; none if its nodes are unsorted."""
+        """The constants of a scope."""
         folding = cls(index, scope, most)
-        for node in () if scope.is_unsorted else scope.live_nodes():
+        for node in scope.live_nodes():
             folding.visit(node)
         return folding
 

@@ -16,7 +16,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
     Binds `first`: the outputs of the node that stays, in the order of the outputs of the one that goes.
     """
-    if scope.is_unsorted or not _may_repeat(scope):
+    if not _may_repeat(scope):
         return
     seen = _Numbering(index, scope)
     for node in scope.live_nodes():

@@ -18,7 +18,7 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `first`, the output of the earlier node.  Fixed sizes are left to constant folding.  Sizes that depend on dims
     of two inputs are not equal because the dims have the same name.
     """
-    if scope.is_unsorted or not scope.has_any(SIZE_OPS):
+    if not scope.has_any(SIZE_OPS):
         return
     types, shapes = shapes_of(index), shapes_without_dim_names(index)
     firsts, repeated = dict[Hashable, Node](), list[tuple[Node, Node]]()

@@ -9,6 +9,7 @@ from itertools import count
 import onnx
 
 from surgeon.errors import GraphError
+from surgeon.file.model import Model
 from surgeon.ir.verifier import GraphLocation, Violation, verify
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traversal import node_label, nodes_of, require_finite_calls
@@ -21,11 +22,14 @@ from surgeon.text import join_first
 TENSORS = ("tensor_type", "sparse_tensor_type")
 
 
-def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
-    """Report what breaks ONNX's rules in the graph, its bodies and the functions.  The model is a copy."""
-    faults = verify(model)
+def check_structure(model: Model, found: DiagnosticCollector) -> None:
+    """Report what breaks ONNX's rules in the graph, its bodies and the functions."""
+    if not model.is_sorted:  # ONNX Runtime and TensorRT sort them
+        reason, helps = "its nodes are not in topological order", ["sort them: gs.import_onnx(model).toposort()"]
+        found.add("model", "", f"{reason}, so onnx.checker rejects the model", helps=helps, stops=False)
+    faults = verify(model.skeleton)
     twice = {fault.name for fault in faults if fault.kind == "made twice"}
-    names = {name for node in nodes_of(model) for name in node.output} if twice else set[str]()
+    names = {name for node in nodes_of(model.skeleton) for name in node.output} if twice else set[str]()
     for fault in faults:
         where = _in(fault.place)
         if fault.kind in ("input twice", "initializer twice"):
@@ -48,10 +52,6 @@ def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
             reason = f"nodes{where} form a cycle: {join_first(circle, 4)}"
             helps = ["let one of them read a tensor from outside the cycle"]
             found.add("model", "", reason, at=circle[0], helps=helps)
-        elif fault.kind == "order":  # ONNX Runtime and TensorRT sort them
-            reason = f"nodes{where} are not in topological order, so onnx.checker rejects the model"
-            helps = ["sort them: gs.import_onnx(model).toposort()"]
-            found.add("model", "", reason, helps=helps, stops=False)
 
 
 def check_calls(model: onnx.ModelProto, found: DiagnosticCollector) -> bool:
