@@ -8,7 +8,7 @@ from surgeon.rules.searches.duplicate_initializers import equal_initializers
 from surgeon.rules.searches.duplicate_nodes import repeated_nodes
 from surgeon.rules.searches.duplicate_sizes import repeated_sizes
 from surgeon.rules.searches.function_ops import defined_nodes, standard_body
-from surgeon.rules.searches.no_op_nodes import neutral_arithmetic, unread_nodes
+from surgeon.rules.searches.no_op_nodes import copied_outputs, neutral_arithmetic, unread_nodes
 from surgeon.rules.searches.positional_arguments import unnamed_arguments
 from surgeon.rules.searches.redundant_casts import whole_casts
 from surgeon.rules.searches.redundant_qdq import quantized_already
@@ -19,6 +19,7 @@ __all__ = [
     "Search",
     "always_true",
     "constant_subgraphs",
+    "copied_outputs",
     "counted_loops",
     "decided_branches",
     "defined_nodes",

@@ -14,10 +14,26 @@ def copied(g: Graph, x: Tensor) -> Tensor:
 def identity(g: Graph, x: Tensor) -> Tensor:
     """Remove Identity nodes.
 
-    What: Identity.  It stays if it gives an output of a graph its name.
+    What: Identity.  It stays if it gives an output of a graph its name; `named_output` removes most of these.
     Numerics: none.
     """
     return x
+
+
+@rule(search=searches.copied_outputs, target="any")
+def named_output(g: Graph, tensors: list[Tensor], places: list[int | None], match: Match) -> list[Tensor]:
+    """Let a node make an output of a graph itself, in place of an Identity behind it.
+
+    What: Identity of a tensor that a node makes, if its output must keep its name and the tensor need not.  Other
+    consumers of the tensor read the output.  Nodes that contain graphs keep the Identity.
+    Numerics: none.
+    """
+    node, copy = match.nodes
+    domain, _, op = node.op.rpartition("::")
+    inputs = [None if place is None else tensors[place] for place in places]
+    made = g.emit(domain, op, inputs, {item.name: item for item in node.proto.attribute}, len(node.outputs))
+    by_name = dict(zip(node.outputs, made, strict=True))
+    return [by_name[copy.inputs[0] if name == copy.outputs[0] else name] for name in match.outputs]
 
 
 def cast(g: Graph, x: Tensor, to: int, **attributes: Any) -> Tensor:

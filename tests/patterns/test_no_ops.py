@@ -4,16 +4,25 @@ import onnx
 import pytest
 from surgeon.patterns.cleanup.no_op_shapes import no_op_expand, no_op_reshape, no_op_transpose, redundant_expand
 from surgeon.patterns.cleanup.no_op_slices import no_op_pad, no_op_slice
-from surgeon.patterns.cleanup.no_ops import identity, no_op_arithmetic, no_op_cast, no_op_concat, no_op_dropout
+from surgeon.patterns.cleanup.no_ops import (
+    identity,
+    named_output,
+    no_op_arithmetic,
+    no_op_cast,
+    no_op_concat,
+    no_op_dropout,
+)
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 
-def model(body, shape="n, 4", opset=17, dtype="float", made="", constants=""):
-    """One input x and one output y of a dtype."""
-    header = f'<ir_version: 9, opset_import: ["" : {opset}]> agraph '
-    ends = f"({dtype}[{shape}] x) => ({dtype}[{made or shape}] y)"
+def model(body, shape="n, 4", opset=17, dtype="float", made="", constants="", more=""):
+    """One input x, one output y of a dtype, and a second output whose name is given."""
+    imports = f'"" : {opset}' + (', "custom" : 1' if "custom." in body else "")
+    header = f"<ir_version: 9, opset_import: [{imports}]> agraph "
+    second = f", {dtype}[p, q] {more}" if more else ""
+    ends = f"({dtype}[{shape}] x) => ({dtype}[{made or shape}] y{second})"
     return parse(f"{header}{ends} <{constants}> {{ {body} }}")
 
 
@@ -34,6 +43,15 @@ FIRES = [
     Case(identity, "before a node", model("a = Identity(x) y = Relu(a)")),
     Case(identity, "two in a row", model("a = Identity(x) b = Identity(a) y = Relu(b)")),
     Case(identity, "of a constant", model("a = Identity(w) y = Add(x, a)", constants="float[4] w = {1, 2, 3, 4}")),
+    Case(named_output, "behind a node", model("a = Relu(x) y = Identity(a)")),
+    Case(named_output, "two in a row", model("a = Relu(x) b = Identity(a) y = Identity(b)")),
+    Case(named_output, "what others read too", model("a = Relu(x) b = Neg(a) y = Identity(a) z = Add(a, b)", more="z")),
+    Case(named_output, "one part of two", model("a, z = Split<axis = 0>(x) y = Identity(a)", more="z")),
+    Case(named_output, "random numbers", model("a = RandomNormalLike(x) y = Identity(a)"), check=False),
+    Case(named_output, "of a custom op with attributes", check=False, model=model(
+        'a = custom.op<k = [1, 2], name = "b">(x, , x) y = Identity(a)')),
+    Case([named_output, no_op_arithmetic], "a sum without effect", model(
+        "a = Relu(x) y = Add(a, k)", constants="float k = {0}")),
     Case(no_op_cast, "to the type it has", model("a = Cast<to = 1>(x) y = Relu(a)")),
     Case(no_op_cast, "at an output an Identity is left", model("a = Relu(x) y = Cast<to = 1>(a)")),
     Case(no_op_cast, "half", model("a = Cast<to = 10>(x) y = Relu(a)", dtype="float16")),
@@ -112,6 +130,17 @@ NEGATIVES = [
         "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
         shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
     Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
+    Case(named_output, "of an input", model("y = Identity(x)"), why="no Identity gives the result of a node a name"),
+    Case(named_output, "of a weight", why="no Identity gives", model=model(
+        "z = Relu(x) y = Identity(w)", constants="float[2, 4] w = {1, 2, 3, 4, 5, 6, 7, 8}", more="z")),
+    Case(named_output, "of another output", model("z = Relu(x) y = Identity(z)", more="z"), why="no Identity gives"),
+    Case(named_output, "in front of a node", model("a = Identity(x) y = Relu(a)"), why="no Identity gives"),
+    Case(named_output, "of a node with bodies", why="no Identity gives", model=model(
+        "a = If(c) <then_branch = t () => (float[n, 4] u) { u = Neg(x) }, "
+        "else_branch = e () => (float[n, 4] v) { v = Exp(x) }> y = Identity(a)", constants="bool c = {1}")),
+    Case(named_output, "a branch has another tensor of the name", why="no Identity gives", model=model(
+        "a = Relu(x) z = If(c) <then_branch = t () => (float[n, 4] u) { u = Neg(a) }, else_branch = e () => "
+        "(float[n, 4] v) { y = Exp(x) v = Add(a, y) }> y = Identity(a)", more="z", constants="bool c = {1}")),
     Case(identity, "so none can be decomposed", model("y = Identity(x)"), target="decomposed", why="writes no op"),
     Case(
         no_op_cast, "it rounds", model("a = Cast<to = 10>(x) b = Relu(a) y = Cast<to = 1>(b)"), why="casts from float32"
@@ -230,3 +259,58 @@ def test_in_bodies():
     made, report = surgeon.rewrite(onnx.parser.parse_model(loop), [identity, no_op_cast], check="both")
     assert report.outcome == "proved"
     assert [node.op_type for node in made.graph.node[0].attribute[0].g.node] == ["Add", "Identity", "Identity"]
+
+
+def test_named_output_in_bodies():
+    """An output of a body and of a function gets its name from the node that makes it; other names and records stay."""
+    text = """<ir_version: 9, opset_import: ["" : 17, "f" : 1]> agraph (float[4] x, int64 count) => (float[4] y)
+        <bool on = {1}> { z = Loop<body = inner (int64 i, bool go, float[4] s) => (bool still, float[4] out) {
+            still = Identity(go) [sum] c = Add(s, x) out = Identity(c) }>(count, on, x) y = f.call(z) }
+        <domain: "f", opset_import: ["" : 17]> call (x) => (y) { [soft] a = Softmax<axis = 0>(x) y = Identity(a) }"""
+    made, report = surgeon.rewrite(onnx.parser.parse_model(text), [named_output], check="both")
+    assert report.outcome == "proved"
+    body, function = made.graph.node[0].attribute[0].g, made.functions[0]
+    assert [(node.name, node.op_type, list(node.output)) for node in (*body.node, *function.node)] == [
+        ("", "Identity", ["still"]),
+        ("sum", "Add", ["out"]),
+        ("soft", "Softmax", ["y"]),
+    ]
+    assert not body.node[1].metadata_props
+    assert not function.node[0].metadata_props
+
+
+def test_named_output_of_a_tensor_that_branches_read():
+    """They read the output then."""
+    made, report = surgeon.rewrite(
+        model(
+            "a = Relu(x) y = Identity(a) z = If(c) <then_branch = t () => (float[n, 4] u) { u = Neg(a) }, "
+            "else_branch = e () => (float[n, 4] v) { v = Exp(a) }>",
+            more="z",
+            constants="bool c = {1}",
+        ),
+        [named_output],
+        check="both",
+    )
+    assert report.outcome == "proved"
+    relu, branches = made.graph.node
+    assert (relu.op_type, relu.output) == ("Relu", ["y"])
+    assert [list(branch.g.node[0].input) for branch in branches.attribute] == [["y"], ["y"]]
+
+
+def test_named_output_keeps_annotated_tensors():
+    """A tensor that a quantization annotation names keeps its name, and so does the Identity behind it."""
+    plain = model("a = Relu(x) y = Identity(a)")
+    plain.graph.quantization_annotation.add(tensor_name="a")
+    made, _ = surgeon.rewrite(plain, [named_output])
+    assert made == plain
+
+
+def test_named_output_leaves_sites_of_other_rules_apart():
+    """Sites that wrote the node and a consumer of its tensor are not proved as one."""
+    text = "a = Mul(x, k) b = Relu(a) y = Identity(b) c = Mul(b, k) d = Relu(c) z = Identity(d)"
+    made, report = surgeon.rewrite(
+        model(text, constants="float k = {1}", more="z"), [no_op_arithmetic, named_output], check="both"
+    )
+    assert report.outcome == "proved"
+    assert [(node.op_type, list(node.output)) for node in made.graph.node] == [("Relu", ["y"]), ("Relu", ["z"])]
+    assert len(report.sites) == 3

@@ -107,9 +107,9 @@ class Site(ResultBase):
         stands_for: dict[RewriteStep, int] = {}
         wrote = {node: step for step in self.steps for node in step.added}
         for step in self.steps:
-            gone = (*step.removed, *step.orphans)
+            gone, still = (*step.removed, *step.orphans), {*step.kept.values()}
             stands_for[step] = sum(node.original for node in gone) - len(step.kept)
-            for earlier in dict.fromkeys(wrote[node] for node in gone if node in wrote):
+            for earlier in dict.fromkeys(wrote[node] for node in gone if node in wrote and node not in still):
                 if not any(node.alive for node in earlier.added):  # another rule replaced all of its nodes
                     stands_for[step] += stands_for.pop(earlier, 0)
         taken: Counter[str] = Counter()
@@ -163,12 +163,12 @@ class Site(ResultBase):
 
     @property
     def _kept(self) -> dict[Node, Node]:
-        """By new node that equals a node of the source, that node."""
+        """By new node that equals a node of the source, names of outputs included, that node."""
         found: dict[Node, Node] = {}
         for step in self.steps:
             for new, old in step.kept.items():
                 source = found.get(old, old)
-                if source.original:
+                if source.original and new.outputs == source.outputs:
                     found[new] = source
         return found
 

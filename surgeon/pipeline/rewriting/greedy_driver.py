@@ -221,8 +221,9 @@ class GreedyDriver:
         earlier, known = self._before_last
         last = {rule.name for rule in self.settings.rules if rule.last}
         if earlier and all(step.rule in last for step in self.log[known:]):
+            gone = {node.label for step in self.log[known:] for node in {*step.removed} - {*step.kept.values()}}
             reported = {(miss.rule, miss.node) for miss in found}
-            found += [miss for miss in earlier if (miss.rule, miss.node) not in reported]
+            found += [miss for miss in earlier if miss.node not in gone and (miss.rule, miss.node) not in reported]
         return found
 
     @property

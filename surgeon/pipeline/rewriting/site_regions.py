@@ -230,9 +230,9 @@ def _is_proved(site: Site) -> bool:
 def _equal(site: Site) -> Iterator[TensorAddress]:
     """Tensors whose consumers read others now, which other sites assume to be equal because of this one."""
     for step in site.steps:
-        for old, new in (step.renamed or {}).items():
-            if step.scope.equal_tensors.get(old) == new:
-                yield (step.scope.address, old)
+        for pair in (step.renamed or {}).items():
+            equal = step.scope.equal_tensors
+            yield from ((step.scope.address, one) for one, other in (pair, pair[::-1]) if equal.get(one) == other)
 
 
 def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
@@ -266,6 +266,14 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
     supporting_tensors = dict.fromkeys(node for step in steps for node in step.match.kept if node.original)
     kept = [node for node in supporting_tensors if node not in removed] if supporting_tensors else []
     added = [node for step in steps for node in step.added if node.alive]
+    renamed_nodes = {new: old for step in steps for new, old in step.kept.items() if new.alive}
+    renamed_nodes = {new: old for new, old in renamed_nodes.items() if new.outputs != old.outputs}
+    earlier: dict[str, str] = {}
+    if renamed_nodes.keys() >= set(added) and all(old.original for old in renamed_nodes.values()):
+        # Nothing else is new: what these nodes compute need not be proved, and may be random.
+        removed, added = [node for node in removed if node not in renamed_nodes.values()], []
+        pairs = [zip(new.outputs, old.outputs, strict=True) for new, old in renamed_nodes.items()]
+        earlier = {now: name for names in pairs for now, name in names}
     made = {name for node in removed for name in node.outputs}
     scope = steps[-1].scope
     made_anew = {name for node in added for name in node.outputs}
@@ -276,6 +284,9 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
         now = name
         while now in renamed and now not in fresh:
             now = renamed[now]
+        if now in earlier:
+            outputs.append((name, earlier[now]))
+            continue
         is_there = scope.defining_scope(now) is not None or (scope, now) in handed_on  # else it has no consumer left
         if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
             outputs.append((name, now))

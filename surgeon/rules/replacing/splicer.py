@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from onnx import NodeProto
+
 from surgeon.errors import require
 from surgeon.file.protobuf.node_encoder import FROM
 from surgeon.ir.constants import CONSTANT_OPS
@@ -133,13 +135,14 @@ class Splicer:
             maker.name = proto.name
         names = _tensor_names(match, fragment, maker, kept)
         for number in stays:
-            put_in_place(scope, kept[number], self._recreate(step, kept[number], kept[number].slot))
+            old, outputs = kept[number], [names[ref] for ref in fragment.nodes[number].makes]
+            put_in_place(scope, old, self._recreate(step, old, old.slot, outputs))
         outside = detach(scope, match.nodes, match.outputs, kept.values())
         made: list[Node] = []
         for number, wanted in enumerate(fragment.nodes):
             if number in kept:
                 if number not in stays:
-                    made.append(self._recreate(step, kept[number], slot))
+                    made.append(self._recreate(step, kept[number], slot, [names[ref] for ref in wanted.makes]))
                 continue
             for ref in wanted.reads:
                 if ref.kind == "constant" and ref not in names:
@@ -214,9 +217,14 @@ class Splicer:
         step.is_for_sizes = True
         return step
 
-    def _recreate(self, step: RewriteStep, old: Node, slot: int) -> Node:
-        """A node with the record of a removed one, not yet part of the scope."""
-        new = Node(old.op, old.inputs, old.outputs, scope=old.scope, slot=slot, encoded=record_now(self.index, old))
+    def _recreate(self, step: RewriteStep, old: Node, slot: int, outputs: Sequence[str]) -> Node:
+        """A node with the record of a removed one and the names of its outputs now, not yet part of the scope."""
+        record, now = record_now(self.index, old), (*outputs, *old.outputs[len(outputs) :])
+        if now != old.outputs:
+            proto = NodeProto.FromString(record)
+            proto.output[:] = now
+            record = proto.SerializeToString()
+        new = Node(old.op, old.inputs, now, scope=old.scope, slot=slot, encoded=record)
         step.kept = {**step.kept, new: old}
         return new
 
@@ -307,7 +315,7 @@ class Splicer:
                 continue
             if ref.kind == "constant":
                 yield maker.node(constant_node(fragment.constants[ref.key]), {FIRST: name})
-            elif ref.kind == "capture" and name not in scope.protected and can_redirect(scope, name, names[ref]):
+            elif name not in scope.protected and can_redirect(scope, name, names[ref]):
                 self._redirect(step, name, names[ref])
             else:
                 yield maker.node(
@@ -320,7 +328,7 @@ class Splicer:
         is_constant = self.index.constants.is_constant
         if ref.kind != "inner":
             return ref.kind == "constant" or is_constant(scope, names[ref])
-        node = scope.producers[name]
+        node = scope.producers[names[ref]]
         return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
     def _redirect(self, step: RewriteStep, old: str, new: str) -> None:
@@ -333,6 +341,9 @@ class Splicer:
         readers = replace_uses(step.scope, old, new)
         if self._is_of_source(step.scope, new):
             mark_equal(step.scope, old, new)
+            return
+        if new in step.scope.protected and self.inner.isdisjoint((old, new)):  # as above, but the name that stays is new
+            mark_equal(step.scope, new, old)
             return
         step.before = [*step.before, *(self.step_of[reader] for reader in readers if reader in self.step_of)]
         for reader in readers:
@@ -389,7 +400,7 @@ def _tensor_names(
         elif ref.kind == "inner":
             names.setdefault(ref, name)
     for number, old in kept.items():
-        names.update(zip(fragment.nodes[number].makes, old.outputs, strict=False))
+        names = {**dict(zip(fragment.nodes[number].makes, old.outputs, strict=False)), **names}
     for node in fragment.nodes:
         for ref in node.reads:
             if ref.kind == "capture":

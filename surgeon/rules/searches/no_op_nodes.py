@@ -10,9 +10,11 @@ from surgeon.ir.divisors import divides
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import knows_domain
-from surgeon.ops.traits.trait_lookup import COMMUTATIVE, OP_TRAITS
-from surgeon.ops.traversal import all_nodes
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE, IDENTITY_OPS, OP_TRAITS
+from surgeon.ops.traversal import GRAPHS, all_nodes
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
+from surgeon.rules.replacing.insertion_point import can_redirect
 from surgeon.text import and_more
 
 NEUTRAL = {op.name: op.algebra.neutral for op in OP_TRAITS.values() if op.algebra.neutral is not None}
@@ -102,3 +104,27 @@ def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...
 
 
 unread_nodes = Search(_unread_nodes, "the outputs of every node are read", left=_left)
+
+
+def _copied_outputs(index: Index, scope: Scope) -> Iterator[Found]:
+    """A node, and an Identity that gives its result a name which must stay, while the result's own name need not.
+
+    Binds `tensors`, the inputs of the node that are there, and `places`: for each input the number of its tensor or
+    None.
+    """
+    for node in scope.nodes_of(IDENTITY_OPS) if not scope.is_unsorted else ():
+        maker = scope.producers.get(node.inputs[0]) if node.alive else None
+        if maker is None or not all(maker.outputs) or maker.proto.overload:
+            continue
+        if any(item.type in GRAPHS for item in maker.proto.attribute):
+            continue
+        x, y, pinned = node.inputs[0], node.outputs[0], partial(index.pin_reason, scope)
+        if pinned(x) is None and pinned(y) is not None and can_redirect(scope, x, y):
+            numbers = iter(range(len(maker.inputs)))
+            tensors = VariadicBinding(filter(None, maker.inputs))
+            bound = {"tensors": tensors, "places": ([next(numbers) if name else None for name in maker.inputs],)}
+            others = [name for name in maker.outputs if name and (name != x or len(set(scope.readers(x))) > 1)]
+            yield Found((maker, node), (y, *filter(scope.is_needed, others)), bound)
+
+
+copied_outputs = Search(_copied_outputs, "no Identity gives the result of a node a name that must stay", last=True)
