@@ -43,9 +43,7 @@ def close_matches(name: str, known: Iterable[str], most: int = _NEAREST, cutoff:
     for one, text in folded.items():
         spelled.setdefault(text, one)
     near = [spelled[text] for text in get_close_matches(wanted, spelled, most, cutoff)]
-    if near or len(wanted) < _SHORTEST:
-        return near
-    return [one for one, text in folded.items() if wanted in text][:most]
+    return near or [one for one, text in folded.items() if wanted in text and len(wanted) >= _SHORTEST][:most]
 
 
 def _folded(name: str) -> str:

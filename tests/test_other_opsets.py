@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
+from tests.models import graph, opset
 
 INTS = {"one": [1], "zero": [0], "two": [2], "none": [0, 0, 0, 0]}
 FLOATS = {"low": -1.0, "high": 1.0}
@@ -67,3 +68,44 @@ def test_a_node_of_the_declared_opset_is_read(opset):
     before.graph.initializer.append(numpy_helper.from_array(np.array([9], np.int64), "high_end"))
     after, _ = surgeon.rewrite(before, "cleanup")
     assert [node.op_type for node in after.graph.node] == ["Identity"]
+
+
+NORM = (
+    "m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean<axes = [-1], epsion = 0.5>(q) "
+    "e = Add(v, k) r = Sqrt(e) n = Div(d, r) s = Mul(n, w) y = Add(s, w)"
+)
+
+
+def test_an_attribute_that_the_op_never_had_is_ignored_and_reported():
+    """Nothing reads a misspelt attribute, so a rule matches; the report names the node and the nearest attribute."""
+    constants = "float k = {1e-5}, float[4] w = {1, 2, 3, 4}"
+    model = graph(NORM.replace("epsion", "keepdim"), constants=constants, header=opset(17))
+    after, report = surgeon.rewrite(model, "layer_norm", check="none")
+    assert [node.op_type for node in after.graph.node] == ["LayerNormalization"]
+    assert report.next_steps == (
+        "ReduceMean has no attribute 'keepdim', so rules ignore that of v; did you mean 'keepdims'?",
+    )
+
+
+def test_an_ignored_attribute_stays_with_its_node():
+    model = graph("a = Relu(x) b = LayerNormalization<epsion = 0.5>(a, w) y = Mul(b, one)", header=opset(17),
+                  constants="float[4] w = {1, 2, 3, 4}, float one = {1}")
+    after, report = surgeon.rewrite(model, "cleanup")
+    assert report.proved
+    norm = after.graph.node[1]
+    assert [norm.op_type, *norm.output, norm.attribute[0].name] == ["LayerNormalization", "y", "epsion"]
+    assert any("did you mean 'epsilon'?" in step for step in report.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [("ReduceMean<axes = [-1], keepdims = 0>(q)", "keepdims"), ("my.mean<axes = [-1], epsion = 0.5>(q)", "")],
+)
+def test_an_attribute_that_some_op_may_read_is_not_ignored(attribute, reason):
+    """Attributes of other opsets decide, and so may those of an op without a schema."""
+    body = NORM.replace("ReduceMean<axes = [-1], epsion = 0.5>(q)", attribute)
+    model = graph(body, constants="float k = {1e-5}, float[4] w = {1, 2, 3, 4}", header=opset(17))
+    after, report = surgeon.rewrite(model, "layer_norm", check="none")
+    assert after == model
+    assert not report.next_steps
+    assert any(reason in miss.reason for miss in report.misses)

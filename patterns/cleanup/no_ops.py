@@ -22,9 +22,9 @@ def identity(g: Graph, x: Tensor) -> Tensor:
 
 @rule(search=searches.copied_outputs, target="any")
 def named_output(g: Graph, tensors: list[Tensor], places: list[int | None], match: Match) -> list[Tensor]:
-    """Let a node make an output of a graph itself, in place of an Identity behind it.
+    """Let a node produce an output of a graph itself, without an Identity after it.
 
-    What: Identity of a tensor that a node makes, if its output must keep its name and the tensor need not.  Other
+    What: Identity of a tensor that a node produces, if its output must keep its name and the tensor need not.  Other
     consumers of the tensor read the output.  Nodes that contain graphs keep the Identity.
     Numerics: none.
     """

@@ -14,7 +14,7 @@ from onnx import AttributeProto
 from surgeon.ir.constants import ConstantValue
 from surgeon.ir.function_table import LocalFunctions
 from surgeon.ir.scope import Node, split_op
-from surgeon.ops.schemas import schema
+from surgeon.ops.schemas import is_meaningless, schema
 from surgeon.ops.traits.trait_lookup import RANDOM
 from surgeon.ops.traversal import GRAPHS
 
@@ -32,10 +32,10 @@ def key_of_attributes(
     attributes: Iterable[AttributeProto], op: str, versions: Mapping[str, int]
 ) -> AttributeKey | None:
     """The same for attributes of an op, at the given opset versions.  A reference is valid within one function."""
-    items = list(attributes)
+    domain, name = split_op(op)
+    items = [item for item in attributes if not is_meaningless(domain, name, item.name)]
     if any(item.type in GRAPHS for item in items):
         return None
-    domain, _ = split_op(op)
     defaults = _defaults(op, versions.get(domain)) if items else frozenset[bytes]()
     return tuple(sorted({item.SerializeToString(deterministic=True) for item in items} - defaults))
 

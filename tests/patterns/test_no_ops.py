@@ -47,6 +47,7 @@ FIRES = [
     Case(named_output, "two in a row", model("a = Relu(x) b = Identity(a) y = Identity(b)")),
     Case(named_output, "what others read too", model("a = Relu(x) b = Neg(a) y = Identity(a) z = Add(a, b)", more="z")),
     Case(named_output, "one part of two", model("a, z = Split<axis = 0>(x) y = Identity(a)", more="z")),
+    Case(named_output, "a cast", model("b = Cast<to = 10>(x) a = Cast<to = 1>(b) y = Identity(a)")),
     Case(named_output, "random numbers", model("a = RandomNormalLike(x) y = Identity(a)"), check=False),
     Case(named_output, "of a custom op with attributes", check=False, model=model(
         'a = custom.op<k = [1, 2], name = "b">(x, , x) y = Identity(a)')),

@@ -264,7 +264,8 @@ class Graph(gs.Graph):
         if known is None:
             return
         if op == "Cast" and not domain:
-            outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.nodes[-1].attrs["to"]))
+            to = self.nodes[-1].attrs["to"]
+            outputs[0].dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(getattr(to, "i", to)))
         for position, tensor in enumerate(outputs):
             formal = _formal(known.outputs, position).type
             if len(allowed := known.types.get(formal, frozenset({formal}))) == 1:

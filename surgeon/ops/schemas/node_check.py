@@ -10,6 +10,7 @@ from surgeon.ops.schemas.op_schema import (
     FormalParameter,
     Schema,
     display_domain,
+    is_meaningless,
     knows_domain,
     normalize_domain,
     schema,
@@ -69,10 +70,14 @@ def opset_mismatch(node: onnx.NodeProto, opset: int) -> str | None:
     """Why a node of ai.onnx does not fit `opset`, which its model declares; None if it does.
 
     Its op does not have that number of tensors, or one of the attributes, at `opset`.  The rules of that opset would
-    ignore them: the axes of a ReduceSum are an attribute up to opset 12, and an input from 13 on.
+    ignore them: the axes of a ReduceSum are an attribute up to opset 12, and an input from 13 on.  An attribute that
+    the op never had does not matter.
     """
     if node.domain not in ("", "ai.onnx"):
         return None
+    if any(is_meaningless("", node.op_type, item.name) for item in node.attribute):
+        known = [item for item in node.attribute if not is_meaningless("", node.op_type, item.name)]
+        node = onnx.NodeProto(op_type=node.op_type, input=node.input, output=node.output, attribute=known)
     attributes = tuple((item.name, item.type) for item in node.attribute)
     key = node.op_type, opset, tuple(map(bool, node.input)), len(node.output), attributes
     if key not in _mismatches:

@@ -150,6 +150,13 @@ def history(domain: str, name: str) -> tuple[Schema, ...]:
 
 
 @cache
+def is_meaningless(domain: str, name: str, attribute: str) -> bool:
+    """Whether a known operator has an attribute in none of its versions, so that nothing reads it: `epsion`."""
+    versions = history(domain, name)
+    return bool(versions) and not any(attribute in version.attributes for version in versions)
+
+
+@cache
 def handles_lists(domain: str, name: str) -> bool:
     """Whether some version has an input or output that can only be a sequence of tensors, or an optional."""
     formals = [(version, one) for version in history(domain, name) for one in (*version.inputs, *version.outputs)]

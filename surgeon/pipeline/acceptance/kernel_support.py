@@ -11,7 +11,7 @@ from onnx import NodeProto
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, split_op
-from surgeon.ops.schemas import infer_output_dtypes, only_ort_knows, schema, variables
+from surgeon.ops.schemas import history, infer_output_dtypes, is_meaningless, only_ort_knows, schema, variables
 from surgeon.printed_commands import command
 from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import Replacement, TensorRef
@@ -21,7 +21,7 @@ from surgeon.runtime.provider_support import ProviderSupport
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.target_registry import Provider, provider, target_of
 from surgeon.targets.target import Target
-from surgeon.text import join_first
+from surgeon.text import close_matches, join_all, join_first
 
 if TYPE_CHECKING:
     from surgeon.targets.op_limits import NodeLimits
@@ -116,7 +116,20 @@ def next_steps(target: str, index: Index) -> tuple[str, ...]:
     """The steps before a rewritten model runs on the target, one clause each."""
     wanted = target_of(target)
     steps = wanted.next_steps(index) if isinstance(wanted, Target) and wanted.next_steps is not None else ()
-    return (*ops_left(target, index), *steps)
+    return (*ignored_attributes(index), *ops_left(target, index), *steps)
+
+
+def ignored_attributes(index: Index) -> Iterator[str]:
+    """The attributes in the file that no version of their op has: rules ignore them.  A clause for each op and name."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for node in (node for scope in index.scopes for node in scope.nodes):
+        for item in node.proto.attribute:
+            if is_meaningless(*split_op(node.op), item.name):
+                found.setdefault((node.op, item.name), []).append(node.label)
+    for (op, name), labels in found.items():
+        near = close_matches(name, [one for version in history(*split_op(op)) for one in version.attributes])
+        hint = f"; did you mean {join_all([*map(repr, near)], 'or')}?" if near else ""
+        yield f"{op} has no attribute {name!r}, so rules ignore that of {join_first(labels, 3)}{hint}"
 
 
 def ops_left(target: str, index: Index) -> Iterator[str]:

@@ -19,6 +19,7 @@ from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.mismatches.mismatch import FailureKind
+from surgeon.rules.replacing.recreated_nodes import recreated_nodes
 from surgeon.rules.replacing.replacement import Replacement, TensorRef
 from surgeon.rules.replacing.replacement_builder import build_replacement
 from surgeon.rules.replacing.rule_functions import run_condition
@@ -195,25 +196,26 @@ class ReplacementCache:
                 known[str(TensorRef("constant", place))] = dtype_number(constant.values.dtype)
         for ref, dtype in zip(fragment.outputs, made, strict=True):
             known.setdefault(str(ref), dtype)
-        nodes = list(fragment.as_protos())
-        for node in nodes:
+        again, nodes = recreated_nodes(match, fragment), list(fragment.as_protos())
+        for number, node in enumerate(nodes):
             opset = scope.versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
-            if complaints:
+            if complaints and number not in again:
                 _refuse_invalid_rule(node, scope.function is not None)
                 raise ConditionFailed(f"the replacement violates a schema: {complaints[0]}")
             infer_output_dtypes(node, opset, known)
-        return self._unsupported(fragment, nodes, known, scope)
+        made_anew = [node for number, node in enumerate(nodes) if number not in again]
+        return self._unsupported(fragment, made_anew, known, scope)
 
     def _unsupported(
         self, fragment: Replacement, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
     ) -> MissingKernel | None:
         """The node that the provider cannot run; cached by nodes and dtypes."""
         provider = self._provider or self._loader
-        if provider is None:
+        if provider is None or not nodes:
             return None
         wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
-        key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
+        key = (wired, len(nodes), tuple(known.values()), scope.opset, id(scope.versions))
         if key not in self._unsupported_by_nodes:
             loads = self._provider is None
             among = () if loads else self._among

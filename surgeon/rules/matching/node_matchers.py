@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surgeon.ir.scope import Node, qualified_name, split_op
-from surgeon.ops.schemas import attributes_become_inputs, schema
+from surgeon.ops.schemas import attributes_become_inputs, is_meaningless, schema
 from surgeon.ops.schemas.attribute_values import AT_REST, array_of
 from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, traits_of
 from surgeon.ops.traversal import without_absent_end
@@ -258,6 +258,7 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
             elif not _same_value(state, node, name, found=found, wanted=value):
                 yield NodeDifference("value", name, value, found)
         extra = {item.name: item for item in items if item.name not in wanted and item.name not in parameters}
+        extra = {name: item for name, item in extra.items() if not is_meaningless(*split_op(node.op), name)}
         if others is not None:
             for name, item in extra.items():
                 if item.ref_attr_name:

@@ -1,3 +1,11 @@
 """Building the nodes of a replacement, and inserting them into the graph."""
 
-__all__ = ["node_builder", "recreated_nodes", "replacement", "replacement_builder", "rule_functions", "splicer"]
+__all__ = [
+    "insertion_point",
+    "node_builder",
+    "recreated_nodes",
+    "replacement",
+    "replacement_builder",
+    "rule_functions",
+    "splicer",
+]

@@ -5,7 +5,7 @@ build them too, since it returns their outputs; the file should not show it.  A 
 rule inserted: its proof copies them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from surgeon.connected_components import reachable
 from surgeon.ir.constants import ConstantValue
@@ -46,8 +46,8 @@ def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:
     """For positions among the fragment's nodes, the matched node that is recreated.
 
     It has the same operator and attributes, defaults included, reads the same tensors or bit-identical constants, and
-    has as many outputs, of which the match's outputs keep their names or get that of a matched copy.  Never all nodes of a match: a rule that
-    recreates its whole match is an error that is reported elsewhere.
+    has as many outputs.  Outputs of the match keep their names, or get that of a matched Identity.  Never all nodes of
+    a match: a rule that recreates its whole match is an error that is reported elsewhere.
     """
     ops = {node.op for node in match.nodes}
     if not any(made.qualified in ops for made in fragment.nodes):
@@ -57,35 +57,17 @@ def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:
         named.setdefault(ref, name)
     outputs = {ref: name for ref, name in named.items() if ref.kind == "inner"}
     named = {**outputs, TensorRef("empty"): ""}
-    copies = {(node.inputs[0], node.outputs[0]) for node in match.nodes if node.op in IDENTITY_OPS}
     found: dict[int, Node] = {}
     free = list(match.nodes)
     for place, made in enumerate(fragment.nodes):
         named.update((ref, match.tensor(ref.key)) for ref in made.inputs if ref.kind == "capture")
         for node in free:
-            if node.op != made.qualified or not _keeps_names(match, node, made, outputs, copies):
-                continue
-            if _is_same(match, fragment, node, made=made, named=named):
+            if node.op == made.qualified and _is_same(match, fragment, node, made=made, named=named, outputs=outputs):
                 found[place] = node
                 free.remove(node)
                 named = {**dict(zip(made.makes, node.outputs, strict=False)), **named}
                 break
     return found if free else {}
-
-
-def _keeps_names(
-    match: Match,
-    node: Node,
-    made: ReplacementNode,
-    outputs: Mapping[TensorRef, str],
-    copies: Collection[tuple[str, str]],
-) -> bool:
-    """Whether the outputs of a match have their names in a recreated node, or those of copies of them."""
-    pairs = zip(node.outputs, map(outputs.get, made.makes), strict=False)
-    return all(
-        bool(name) and (now == (name if name in match.outputs else None) or (name, now) in copies)
-        for name, now in pairs
-    )
 
 
 def _is_same(
@@ -94,12 +76,18 @@ def _is_same(
     node: Node,
     made: ReplacementNode,
     named: Mapping[TensorRef, str],
+    outputs: Mapping[TensorRef, str],
 ) -> bool:
     inputs, read = without_absent_end(node.inputs), made.inputs
     while read and read[-1].kind == "empty":
         read = read[:-1]
     if len(inputs) != len(read) or len(without_absent_end(node.outputs)) != len(made.outputs):
         return False
+    copies = {(item.inputs[0], item.outputs[0]) for item in match.nodes if item.op in IDENTITY_OPS}
+    for ref, name in zip(made.makes, node.outputs, strict=False):
+        now = outputs.get(ref)
+        if not name or (now != (name if name in match.outputs else None) and (name, now) not in copies):
+            return False
     same = all(
         named.get(ref) == name or (ref.kind == "constant" and _is_constant(match, fragment, ref, name))
         for ref, name in zip(read, inputs, strict=True)

@@ -342,7 +342,7 @@ class Splicer:
         if self._is_of_source(step.scope, new):
             mark_equal(step.scope, old, new)
             return
-        if new in step.scope.protected and self.inner.isdisjoint((old, new)):  # as above, but the name that stays is new
+        if new in step.scope.protected and self.inner.isdisjoint((old, new)):  # the file has both
             mark_equal(step.scope, new, old)
             return
         step.before = [*step.before, *(self.step_of[reader] for reader in readers if reader in self.step_of)]

@@ -118,8 +118,8 @@ def _copied_outputs(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         if any(item.type in GRAPHS for item in maker.proto.attribute):
             continue
-        x, y, pinned = node.inputs[0], node.outputs[0], partial(index.pin_reason, scope)
-        if pinned(x) is None and pinned(y) is not None and can_redirect(scope, x, y):
+        x, y, reason = node.inputs[0], node.outputs[0], partial(index.pin_reason, scope)
+        if reason(x) is None and reason(y) is not None and can_redirect(scope, x, y):
             numbers = iter(range(len(maker.inputs)))
             tensors = VariadicBinding(filter(None, maker.inputs))
             bound = {"tensors": tensors, "places": ([next(numbers) if name else None for name in maker.inputs],)}
