@@ -5,7 +5,7 @@ absorb them completely, or the scores must be zero.  Therefore the queries of su
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,13 +54,23 @@ def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
         require(mask.rank <= len(wanted), "the mask has more axes than the scores")
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
         names = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
-        is_square = wanted[-2] == keys and sizes[-2] == sizes[-1]
+        has_rows = (wanted[-2] == keys and sizes[-2] == sizes[-1]) or has_all_rows(sizes[-2:], wanted[-2], keys)
         for name, own, size in zip(names, sizes, wanted, strict=False):
             fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_min_with_one(size))
-            fits = fits or (is_square and name == "rows")
+            fits = fits or (has_rows and name == "rows")
             is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))
             help_ = "; if both sizes are always equal, declare it with surgeon edit --join-dim" if is_named else ""
             require(fits, f"the mask has {own} {name}, but the queries have {size}{help_}")
+
+
+def has_all_rows(own: Sequence[Any], rows: Any, keys: Any) -> bool:
+    """Return whether a mask with a number for every key has a row for every query too, wherever the model runs.
+
+    own: its rows and columns.  A slice of a buffer may be shorter, but a buffer with all columns has all rows too.
+    """
+    if is_same_size(own[0], rows):
+        return True
+    return is_same_size(own[1], keys) and not isinstance(own[0], int) and own[0].is_part_of_buffer(rows, own[1], keys)
 
 
 def broadcast_bias(g: Graph, m: AttentionScores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
@@ -72,11 +82,11 @@ def broadcast_bias(g: Graph, m: AttentionScores, bias: Any, keys: Any, count: Ca
     if bias is None:
         return None
     require_mask_broadcasts(m, keys)
-    rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], keys)
+    rank = max(mask.rank for mask in m.given)
     shaped = bias if rank == 4 else g.unsqueeze(bias, [1] if rank == m.q.rank else list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
-    is_whole = [len(side) == 2 and all(map(is_same_size, side, sides)) for side in own]
-    is_row = [side == (1, sides[1]) for side in own]
+    is_whole = [bool(side) and is_same_size(side[1], keys) and has_all_rows(side, m.q.shape[-2], keys) for side in own]
+    is_row = [side == (1, keys) for side in own]
     if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
     return g.spread(shaped, [1, 1, g.size_of(m.q, m.q.rank - 2), count()])

@@ -100,6 +100,7 @@ GROUPS = {
         "subtracted_mask",
         "scale_after_mask",
         "window_attention",
+        "transposed_keys_cache",
         "concatenated_values",
         "transposed_softmax",
         "channels_first_values",

@@ -116,6 +116,19 @@ class Expr:
         call = as_function(self)
         return call is not None and call.kind == "min" and set(call.args) == {1, whole}
 
+    def is_part_of_buffer(self, rows: Size, columns: Size, keys: Size) -> bool:
+        """Whether it is the size of a slice of a square buffer that has `rows` rows if the buffer has all keys.
+
+        The slice has min(buffer, keys) columns and max(0, min(rows, rows + buffer - keys)) rows.
+        """
+        call, other = as_function(self), as_function(columns)
+        if call is not None and call.kind == "max" and call.args[0] == 0:
+            call = as_function(call.args[-1])
+        if call is None or other is None or call.kind != "min" or rows not in call.args:
+            return False
+        rest = [size - keys for size in other.args if isinstance(size, int)]
+        return all(size == rows or size - rows in rest for size in call.args)
+
     def __str__(self) -> str:
         self._text = self._text or _spelled(self)
         return self._text
