@@ -112,7 +112,7 @@ def _copied_outputs(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `tensors`, the inputs of the node that are there, and `places`: for each input the number of its tensor or
     None.
     """
-    for node in scope.nodes_of(IDENTITY_OPS) if not scope.is_unsorted else ():
+    for node in scope.nodes_of(IDENTITY_OPS):
         maker = scope.producers.get(node.inputs[0]) if node.alive else None
         if maker is None or not all(maker.outputs) or maker.proto.overload:
             continue
