@@ -48,6 +48,7 @@ GROUPS = {
         "consecutive_reshapes",
         "unit_dim_transpose",
         "shape_reads",
+        "static_reshape",
         "consecutive_clips",
         "duplicates",
         "duplicate_initializers",
