@@ -7,6 +7,7 @@ from surgeon.rules.searches.counted_loops import counted_loops
 from surgeon.rules.searches.duplicate_initializers import equal_initializers
 from surgeon.rules.searches.duplicate_nodes import repeated_nodes
 from surgeon.rules.searches.duplicate_sizes import repeated_sizes
+from surgeon.rules.searches.expanded_operands import expanded_operands
 from surgeon.rules.searches.function_ops import defined_nodes, standard_body
 from surgeon.rules.searches.no_op_nodes import copied_outputs, neutral_arithmetic, unread_nodes
 from surgeon.rules.searches.positional_arguments import unnamed_arguments
@@ -24,6 +25,7 @@ __all__ = [
     "decided_branches",
     "defined_nodes",
     "equal_initializers",
+    "expanded_operands",
     "gathers_in_order",
     "neutral_arithmetic",
     "never_true",

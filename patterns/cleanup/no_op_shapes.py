@@ -85,31 +85,6 @@ def repeats_nothing(x: Tensor, shape: Tensor | None = None, repeats: Tensor | No
     require(is_kept, "the result may have another shape than the input")
 
 
-def over_spread(g: Graph, x: Tensor, divisor: Tensor, shape: Tensor) -> Tensor:
-    """x divided by an expanded tensor."""
-    return g.div(x, g.capture("spread", g.shared(g.expand(divisor, shape))))
-
-
-def times_spread(g: Graph, x: Tensor, factor: Tensor, shape: Tensor) -> Tensor:
-    """x times an expanded tensor."""
-    return g.mul(x, g.capture("spread", g.shared(g.expand(factor, shape))))
-
-
-def spread_to_it(x: Tensor, spread: Tensor) -> None:
-    """Require an Expand to the shape of x, to which the op broadcasts anyway."""
-    require(spread.shape is not None and spread.shape == x.shape, "the expanded tensor may have another shape than x")
-
-
-@rule(patterns=[over_spread, times_spread], conditions=[spread_to_it], target="any")
-def redundant_expand(g: Graph, x: Tensor, divisor: Tensor | None = None, factor: Tensor | None = None) -> Tensor:
-    """Divide or multiply by a tensor directly, without expanding it first.
-
-    What: Div by an Expand to the shape of x, as normalize of torch writes lengths, and Mul with one, as in gates.
-    Numerics: none.
-    """
-    return g.mul(x, factor) if divisor is None else g.div(x, divisor)
-
-
 @rule(patterns=[expanded, tiled], conditions=[repeats_nothing], target="any")
 def no_op_expand(g: Graph, x: Tensor) -> Tensor:
     """Remove Expand and Tile nodes that repeat nothing.

@@ -36,6 +36,7 @@ GROUPS = {
         "slice_of_concat",
         "no_op_zeros",
         "expanded_scalars",
+        "redundant_expand",
         "no_op_conditions",
         "gather_by_range",
         "consecutive_ops",

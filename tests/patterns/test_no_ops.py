@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.cleanup.no_op_shapes import no_op_expand, no_op_reshape, no_op_transpose, redundant_expand
+from surgeon.patterns.cleanup.no_op_shapes import no_op_expand, no_op_reshape, no_op_transpose
 from surgeon.patterns.cleanup.no_op_slices import no_op_pad, no_op_slice
 from surgeon.patterns.cleanup.no_ops import (
     identity,
@@ -90,13 +90,6 @@ FIRES = [
     Case(no_op_transpose, "axes of one element", model("a = Transpose<perm = [1, 0, 2]>(x) y = Relu(a)", "1, 1, 4")),
     Case(no_op_expand, "to its own shape", model("s = Shape(x) a = Expand(x, s) y = Relu(a)")),
     Case(no_op_expand, "by ones", model("a = Expand(x, t) y = Relu(a)", constants="int64[2] t = {1, 1}")),
-    Case(redundant_expand, "by the length of each row, as torch's normalize writes it", model(
-        "l = ReduceL2<axes = [-1]>(x) c = Max(l, k) s = Shape(x) e = Expand(c, s) y = Div(x, e)",
-        constants="float k = {1e-12}")),
-    Case(redundant_expand, "by what others read too", model(
-        "l = ReduceL2<axes = [-1]>(x) s = Shape(x) e = Expand(l, s) a = Div(x, e) y = Add(a, e)")),
-    Case(redundant_expand, "a gate for each row, as expand_as writes it", model(
-        "m = ReduceMean<axes = [-1]>(x) k = Sigmoid(m) s = Shape(x) e = Expand(k, s) y = Mul(x, e)")),
     Case(no_op_expand, "tiled once", model("a = Tile(x, t) y = Relu(a)", constants="int64[2] t = {1, 1}")),
     Case(no_op_slice, "to the end", model("a = Slice(x, zero, last, one) y = Relu(a)", constants=ENDS)),
     Case(
@@ -127,9 +120,6 @@ FIRES = [
     Case(no_op_cast, "for any target", model("a = Cast<to = 1>(x) y = Relu(a)"), target="contrib"),
 ]
 NEGATIVES = [
-    Case(redundant_expand, "the dividend is spread too", why="may have another shape than x", model=model(
-        "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
-        shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
     Case(identity, "it names an output", model("y = Identity(x)"), why="must keep its name"),
     Case(named_output, "of an input", model("y = Identity(x)"), why="no Identity gives the result of a node a name"),
     Case(named_output, "of a weight", why="no Identity gives", model=model(

@@ -5,7 +5,7 @@ from surgeon.patterns.layout.static_reshape import static_reshape
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
-CONSTANTS = "<int64 i = {0}, int64 j = {1}, int64[1] k = {0}, int64[1] two = {2}, int64[1] m = {8}, int64[1] rest = {-1}>"
+CONSTANTS = "<int64 i = {0}, int64 j = {1}, int64[1] k = {0}, int64[1] two = {2}, int64[1] m = {8}, int64[1] o = {-1}>"
 SIZES = "s = Shape(x) b = Gather(s, i) r = Gather(s, j) bs = Unsqueeze(b, k) rs = Unsqueeze(r, k)"
 
 
@@ -30,7 +30,7 @@ FIRES = [
          sizes(f"{SIZES} t = Concat<axis = 0>(bs, rs, m, two)", zero=1)),
     Case(static_reshape, "a size behind the batch that x does not have",
          sizes(f"{SIZES} p = Mul(rs, two) t = Concat<axis = 0>(bs, p, m)")),
-    Case(static_reshape, "a size that was left open", sizes(f"{SIZES} t = Concat<axis = 0>(bs, rs, rest, two)")),
+    Case(static_reshape, "a size that was left open", sizes(f"{SIZES} t = Concat<axis = 0>(bs, rs, o, two)")),
     Case(static_reshape, "sizes through Casts",
          sizes(f"{SIZES} w = Cast<to = 1>(rs) n = Cast<to = 7>(w) t = Concat<axis = 0>(bs, n, m, two)")),
     Case(static_reshape, "sizes of another tensor with the same dims",
@@ -48,7 +48,7 @@ NEGATIVES = [
     Case(static_reshape, "a target shape that is an input", why="the target shape is unknown",
          model=sizes("", ", int64[3] t")),
     Case(static_reshape, "a constant target shape", why="already constant",
-         model=sizes("t = Concat<axis = 0>(rest, m)")),
+         model=sizes("t = Concat<axis = 0>(o, m)")),
 ]
 # fmt: on
 
