@@ -35,6 +35,14 @@ def joined(spread=SPREAD, along=ALONG, put=PUT, opset=17):
     return model(f"{spread} {JOINED} {put}", constants=f"{SIZES}, {along}", opset=opset)
 
 
+def ranged(axis="zero", first="zero", step="one", size="d = Identity(size)", shape="n, 3"):
+    """Indices that count the rows of x."""
+    body = f"s = Shape(x) size = Gather(s, {axis}) {size} r = Range({first}, d, {step}) at = Unsqueeze(r, last)"
+    constants = "int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] last = {-1}"
+    return model(f"{body} {PUT.replace('r = Relu(u)', 'q = Relu(u)').replace(', r)', ', q)')}", shape=shape,
+                 constants=constants)
+
+
 FIRES = [
     Case(no_op_scatter, "stored indices", model(PUT, grid(2, 3))),
     Case(no_op_scatter, "indices of rows", model(PUT, grid(2))),
@@ -43,22 +51,26 @@ FIRES = [
     Case(no_op_scatter, "joined of one along each axis, as TorchScript has it", joined()),
     Case(no_op_scatter, "joined of what is spread already", joined(
         "", "int64[2, 3, 1] ui = {0, 0, 0, 1, 1, 1}, int64[2, 3, 1] uj = {0, 1, 2, 0, 1, 2}")),
+    Case(no_op_scatter, "a Range over the rows", ranged()),
     Case(no_op_scatter, "indices that others read", joined(put=f"{PUT.replace('y =', 'b =')} c = ScatterND(b, at, a) "
                                                            "y = Relu(c)"), sites=2),
 ]
 NEGATIVES = [
     Case(no_op_scatter, "not in order", model(PUT, grid(2, 3)[::-1]), why="all positions in order"),
     Case(no_op_scatter, "axes swapped", joined(along="int64[2, 1] i = {1, 0}, int64[3] j = {0, 1, 2}"),
-         why="the indices must be"),
+         why="all positions in order"),
     Case(no_op_scatter, "counted from the back", joined(along="int64[2, 1] i = {0, 1}, int64[3] j = {-3, -2, -1}"),
-         why="the indices must be"),
+         why="all positions in order"),
     Case(no_op_scatter, "one row of two", model(PUT, [[1]], of_updates="1, 3"), why="the shape of the whole tensor"),
     Case(no_op_scatter, "sizes that are free", model(PUT, grid(2, 3), shape="n, 3"), why="the whole tensor"),
     Case(no_op_scatter, "added", model(PUT.replace("ScatterND", 'ScatterND<reduction = "add">'), grid(2, 3)),
          why="reduction"),
     Case(no_op_scatter, "indices that are given", parse(
         '<ir_version: 9, opset_import: ["" : 17]> g (float[2, 3] x, float[2, 3] u, int64[2, 3, 2] at) => '
-        f"(float[2, 3] y) {{ {PUT} }}"), why="must be constant"),
+        f"(float[2, 3] y) {{ {PUT} }}"), why="must be constants or ranges"),
+    Case(no_op_scatter, "a range from the second row on", ranged(first="one"), why="shape of the whole tensor"),
+    Case(no_op_scatter, "a range over another axis", ranged(axis="one", shape="n, m, 4"), why="the whole tensor"),
+    Case(no_op_scatter, "a range by twos", ranged(step="two", size="d = Mul(size, two)"), why="positions in order"),
 ]
 
 
