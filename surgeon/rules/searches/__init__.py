@@ -7,6 +7,7 @@ __all__ = [
     "duplicate_initializers",
     "duplicate_nodes",
     "duplicate_sizes",
+    "expanded_operands",
     "function_ops",
     "no_op_nodes",
     "positional_arguments",
