@@ -16,25 +16,8 @@ from surgeon.rules.searches.redundant_qdq import quantized_already
 from surgeon.rules.searches.sequential_gathers import gathers_in_order
 
 __all__ = [
-    "Found",
-    "Search",
-    "always_true",
-    "constant_subgraphs",
-    "copied_outputs",
-    "counted_loops",
-    "decided_branches",
-    "defined_nodes",
-    "equal_initializers",
-    "expanded_operands",
-    "gathers_in_order",
-    "neutral_arithmetic",
-    "never_true",
-    "one_sided",
-    "quantized_already",
-    "repeated_nodes",
-    "repeated_sizes",
-    "standard_body",
-    "unnamed_arguments",
-    "unread_nodes",
-    "whole_casts",
-]
+    "Found", "Search", "always_true", "constant_subgraphs", "copied_outputs", "counted_loops", "decided_branches",
+    "defined_nodes", "equal_initializers", "expanded_operands", "gathers_in_order", "neutral_arithmetic",
+    "never_true", "one_sided", "quantized_already", "repeated_nodes", "repeated_sizes", "standard_body",
+    "unnamed_arguments", "unread_nodes", "whole_casts",
+]  # fmt: skip
