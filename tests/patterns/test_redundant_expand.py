@@ -18,10 +18,10 @@ def row(body, dtype="float", made="float[] y", others="", opset=17, to="n, 4"):
     return model(f"s = Shape(x) e = Expand(r, s) {body}", f"{dtype}[4] r, {dtype}[{to}] x{others}", made, opset=opset)
 
 
-def fixed(body, r, x, to):
-    """A tensor r that is expanded to a constant shape, and x."""
+def fixed(body, r, x, to, op="Expand"):
+    """A tensor r that is expanded to a constant shape, or tiled, and x."""
     shape = f"int64[{to.count(',') + 1}] t = {{{to}}}"
-    return model(f"e = Expand(r, t) {body}", f"float[{r}] r, float[{x}] x", constants=shape)
+    return model(f"e = {op}(r, t) {body}", f"float[{r}] r, float[{x}] x", constants=shape)
 
 
 # fmt: off
@@ -40,6 +40,7 @@ FIRES = [
     Case(redundant_expand, "a condition", row("y = Where(e, z, w)", "bool", others=", float[n, 4] z, float w")),
     Case(redundant_expand, "the slope of a PRelu", row("y = PRelu(x, e)")),
     Case(redundant_expand, "an axis of each", fixed("y = Add(e, x)", "2, 1", "3, 1, 4", "2, 4")),
+    Case(redundant_expand, "an axis of one that is tiled", fixed("y = Add(e, x)", "1, 4", "3, 4", "3, 1", "Tile")),
     Case(redundant_expand, "a new axis of one", fixed("y = Add(e, x)", "4", "1, 4", "1, 4")),
 ]
 NEGATIVES = [
@@ -50,7 +51,9 @@ NEGATIVES = [
          model=model("s = Shape(z) e = Expand(x, s) y = Add(e, w)", "float[1, 4] x, float[n, 4] z, float[m, 4] w")),
     Case(redundant_expand, "a new axis that nothing else has", why="fewer axes",
          model=fixed("y = Add(e, x)", "4", "4", "1, 4")),
-    Case(redundant_expand, "PRelu does not broadcast its first input", why="no Expand precedes",
+    Case(redundant_expand, "two rows that are tiled", why="may have another shape",
+         model=fixed("y = Add(e, x)", "2, 4", "4, 4", "2, 1", "Tile")),
+    Case(redundant_expand, "PRelu does not broadcast its first input", why="no Expand or Tile precedes",
          model=row("y = PRelu(e, x)")),
     Case(redundant_expand, "an unknown shape", why="a shape is unknown",
          model=model("e = Expand(x, s) y = Add(e, w)", "float[1, 4] x, int64[k] s, float[2, 4] w")),

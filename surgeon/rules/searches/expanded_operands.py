@@ -1,4 +1,4 @@
-"""Operands that an Expand repeats, although the node that reads them broadcasts."""
+"""Operands that an Expand or Tile repeats, although the node that reads them broadcasts."""
 
 from collections.abc import Iterator
 
@@ -6,18 +6,18 @@ from onnx import FunctionProto, NodeProto, helper
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
-from surgeon.ops.traits.trait_lookup import BROADCASTING, traits_of
+from surgeon.ops.traits.trait_lookup import BROADCASTING, DATA_MOVEMENT, EXPANDING, traits_of
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 
 
 def _expanded_operands(index: Index, scope: Scope) -> Iterator[Found]:
-    """An Expand before a node that broadcasts that input.
+    """An Expand or Tile before a node that broadcasts that input.
 
-    Binds `small` and `whole`, the tensor before and after the Expand; `others`, the other inputs of the node; and
+    Binds `small` and `whole`, the tensor before and after it; `others`, the other inputs of the node; and
     `body`, the node as a function of `small` and `others`.
     """
-    for expand in list(scope.by_op.get("Expand", ())):
+    for expand in scope.nodes_of(EXPANDING & DATA_MOVEMENT):
         small, whole = expand.inputs[0], expand.outputs[0]
         for node, slot in list(scope.uses(whole)) if expand.alive else ():
             one_way = slot == 0 and traits_of(node.op).shape.same_type_as_input
@@ -30,7 +30,7 @@ def _expanded_operands(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,) if is_shared else (expand, node), node.outputs, bound, (expand,) if is_shared else ())
 
 
-expanded_operands = Search(_expanded_operands, "no Expand precedes a node that broadcasts its inputs")
+expanded_operands = Search(_expanded_operands, "no Expand or Tile precedes a node that broadcasts its inputs")
 
 
 def _with_operand(scope: Scope, node: NodeProto, slot: int) -> FunctionProto:
@@ -40,4 +40,5 @@ def _with_operand(scope: Scope, node: NodeProto, slot: int) -> FunctionProto:
     made.CopyFrom(node)
     made.input[:] = [*names[:slot], "small", *names[slot:]]
     versions = [helper.make_opsetid(domain, version) for domain, version in scope.versions.items()]
-    return helper.make_function("", "body", ["small", *names], list(node.output), [made], versions)
+    ends = {"inputs": ["small", *names], "outputs": list(node.output)}
+    return helper.make_function("", "body", nodes=[made], opset_imports=versions, **ends)
