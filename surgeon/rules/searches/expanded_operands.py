@@ -40,5 +40,5 @@ def _with_operand(scope: Scope, node: NodeProto, slot: int) -> FunctionProto:
     made.CopyFrom(node)
     made.input[:] = [*names[:slot], "small", *names[slot:]]
     versions = [helper.make_opsetid(domain, version) for domain, version in scope.versions.items()]
-    ends = {"inputs": ["small", *names], "outputs": list(node.output)}
-    return helper.make_function("", "body", nodes=[made], opset_imports=versions, **ends)
+    read, written = ["small", *names], list(node.output)
+    return helper.make_function("", "body", inputs=read, outputs=written, nodes=[made], opset_imports=versions)
