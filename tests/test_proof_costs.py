@@ -380,3 +380,19 @@ def test_a_strategy_that_failed_comes_first_at_the_next_sizes(monkeypatch, runs)
     assert narrow[0] == wide[0] == "usual"
     assert narrow[-1] != "usual"
     assert next(kind for kind in wide if kind != "usual") == narrow[-1]
+
+
+def test_tables_are_few_rows_where_the_replacement_loads_only_with_sizes_that_are_stated(runs):
+    """ONNX Runtime infers the shapes of EmbedLayerNormalization from the dims of its tables."""
+    model = parse(
+        """(int32[b, s] ids, int32[b, s] places) => (float[b, s, 32] y)
+        <float[32] one = {ONES}, float[32] zero = {ONES}> {
+        word = Gather(words, ids) place = Gather(positions, places) x = Add(word, place)
+        y = LayerNormalization <axis = -1> (x, one, zero) }""".replace("ONES", ", ".join(["1"] * 32))
+    )
+    for name, rows in (("words", 50_000), ("positions", 300)):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones((rows, 32), np.float32), name))
+    _, report = surgeon.rewrite(model, ["embed_layer_norm"], ep="cuda")
+    assert [site.outcome for site in report.sites] == ["proved"]
+    assert {run["words"][0] for run in runs} == {7}
+    assert {run["positions"][0] for run in runs} == {5, 300}  # all rows are affordable

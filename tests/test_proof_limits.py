@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon import CheckOptions, Graph, Tensor, rule
+from surgeon import CheckOptions, Constant, Graph, Tensor, rule
 from surgeon.runtime.numerics.allowances import JudgeSettings
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
@@ -206,3 +206,57 @@ def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
         reported, why = outcome(model, folded)
     assert reported == "unproved"
     assert "are too large for a proof" in why
+
+
+def looked_up(beside: str):
+    """A large table whose rows are looked up, and rows of a smaller table that depend on no input."""
+    model = parse(
+        f"""(int64[n] ids) => (float[n, 64] y) <int64[1] where = {{7}}, int64[1] low = {{3}}, int64[1] high = {{70}},
+        int64[1] zero = {{0}}> {{ row = Gather(words, ids) beside = {beside} y = Add(row, beside) }}"""
+    )
+    random = np.random.default_rng(0)
+    for name, rows in (("words", 4000), ("positions", 90)):
+        table = random.standard_normal((rows, 64)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(table, name))
+    return model
+
+
+@rule(patterns=[lambda g, words, ids, table, first: g.add(g.gather(words, ids), g.gather_nd(table, first))])
+def folded_row(g: Graph, words: Tensor, ids: Tensor, table: Constant, first: Constant) -> Tensor:
+    """Right: the row is stored, and the table is read no more."""
+    return g.add(g.gather(words, ids), table.values[first.values[0]])
+
+
+@rule(patterns=[lambda g, words, ids, table, first: g.add(g.gather(words, ids), g.gather_nd(table, first))])
+def folded_next_row(g: Graph, words: Tensor, ids: Tensor, table: Constant, first: Constant) -> Tensor:
+    """Wrong: it stores the next row."""
+    return g.add(g.gather(words, ids), table.values[first.values[0] + 1])
+
+
+def parts(g, words, ids, table, low, high, axis):
+    """A row for each id, and some rows of a table."""
+    return g.add(g.gather(words, ids), g.slice(table, low, high, axis))
+
+
+@rule(patterns=[parts])
+def folded_rows(
+    g: Graph, words: Tensor, ids: Tensor, table: Constant, low: Constant, high: Constant, axis: Tensor
+) -> Tensor:
+    """Right: so many rows are stored that they may come from any large table."""
+    return g.add(g.gather(words, ids), table.values[low.values[0] : high.values[0]])
+
+
+@pytest.mark.parametrize(
+    ("beside", "fold", "expected"),
+    [
+        ("GatherND(positions, where)", folded_row, "proved"),
+        ("GatherND(positions, where)", folded_next_row, "failed"),
+        ("Slice(positions, low, high, zero)", folded_rows, "proved"),
+    ],
+)
+def test_rows_that_a_rule_folds_are_proved_with_their_table_beside_a_larger_one(monkeypatch, beside, fold, expected):
+    """The table of the folded rows is read; the other one is too large for that."""
+    from surgeon.proof.site import site_prover
+
+    monkeypatch.setattr(site_prover, "MAX_READ_BYTES", 90 * 64 * 4)
+    assert outcome(looked_up(beside), fold, options=CheckOptions(dims={"n": 67}))[0] == expected

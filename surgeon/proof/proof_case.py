@@ -66,11 +66,14 @@ class RegionModels:
     dims: dict[str, Size]
     """The size of each dynamic dim of the inputs, by its name in the models."""
 
-    def with_sizes(self) -> "RegionModels":
-        """The same models with their fixed input sizes stated; the same object if they are stated already."""
-        fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
-        if not any(dim.dim_param in fixed for dim in _dims(self.before)):
-            return self
+    @property
+    def states_sizes(self) -> bool:
+        """Whether the models state their fixed input sizes, apart from those with a dynamic dim."""
+        return not any(isinstance(self.dims.get(dim.dim_param), int) for dim in _dims(self.before))
+
+    def with_sizes(self, reduced: Mapping[int, int]) -> "RegionModels":
+        """The same models with their fixed input sizes stated; `reduced` has smaller numbers for some of them."""
+        fixed = {text: reduced.get(size, size) for text, size in self.dims.items() if isinstance(size, int)}
         return replace(
             self, before=with_fixed_dims(self.before, fixed.get), after=with_fixed_dims(self.after, fixed.get)
         )
@@ -216,11 +219,6 @@ class ProofCase:
         functions = [function for model in models for function in model.functions]
         nodes = chain(*(model.graph.node for model in models), *(function.node for function in functions))
         return frozenset(map(op_of, nodes)) - {qualified_name(one.domain, one.name) for one in functions}
-
-    def with_sizes(self) -> "ProofCase":
-        """The same with models that state their fixed sizes; the same object if they are stated already."""
-        sides = self.models.with_sizes()
-        return self if sides is self.models else replace(self, models=sides)
 
     @property
     def squares(self) -> bool:

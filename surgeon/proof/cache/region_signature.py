@@ -53,7 +53,7 @@ class Signatures:
         form = self._structure.form((len(region.before), kinds), names)
         outside = [name for name in form.names if name and name not in made and name[0] != _NEW]
         facts, above = self._outside(region, outside, shapes)
-        if self._bakes(scope, outside):
+        if self._bakes(region, outside):
             above = (above, self._own(scope, outside))
         versions = frozenset(scope.versions.items())
         content = versions, form.number, facts, above, region.intended_error, region.intended_differences
@@ -102,11 +102,24 @@ class Signatures:
         same = partial(self._origin.substitute, taken=set())
         return DataDependence(self._origin, shapes, same).depends_only_on(source, name)
 
-    def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
-        """Whether the replacement holds large constants, which may be computed from the model's weights."""
-        source = self._origin.scope(scope)
+    def _bakes(self, region: Region, names: Iterable[str]) -> bool:
+        """Whether the replacement holds constants that may be computed from the model's weights."""
+        scope, source = region.scope, self._origin.scope(region.scope)
         made = (scope.initializers.get(name) for name in names if source.defining_scope(name) is None)
-        return any(tensor is not None and math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS for tensor in made)
+        sizes = [math.prod(tensor.dims) for tensor in made if tensor is not None]
+        return bool(sizes) and (max(sizes) > MAX_CONSTANT_ELEMENTS or self._folds_weights(region, source))
+
+    def _folds_weights(self, region: Region, source: Scope) -> bool:
+        """Whether a node of a region reads a large weight and otherwise only constants."""
+        fixed, constants = set[str](), self._origin.constants
+        for node in region.before:
+            names = [name for name in self._origin.inputs(node) if name]
+            if names and all(name in fixed or constants.is_constant(source, name) for name in names):
+                fixed.update(node.outputs)
+                shapes = (constants.shape(source, name) for name in names if name not in fixed)
+                if any(shape is not None and math.prod(shape) > MAX_CONSTANT_ELEMENTS for shape in shapes):
+                    return True
+        return False
 
     def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
         """The outside tensors that the source has: a constant computed from a weight is valid only for that weight."""

@@ -65,8 +65,8 @@ class RegionSlice:
     """Nodes of the replacement, in topological order."""
     reads_weights: bool = False
     """Whether any large weight was read by value."""
-    has_baked_weights: bool = False
-    """Whether the replacement holds large constants that the source does not have."""
+    largest_new_constant: int = 0
+    """The elements of the largest constant that the replacement holds and the source does not have."""
     substitutes: dict[str, str] = field(default_factory=dict)
     """Names that the replacement reads in place of tensors that were removed."""
     assumed_equal: set[TensorAddress] = field(default_factory=set)
@@ -163,15 +163,32 @@ class RegionSlice:
         """The bytes of weights that inputs represent, and that were not read."""
         return sum(boundary.size_in_bytes for boundary in self.boundary_inputs.values() if boundary.weight)
 
-    def read_weights(self) -> None:
-        """Read the weights that inputs represent, as constants."""
-        self.real_weights = True
-        for key, boundary in [(key, boundary) for key, boundary in self.boundary_inputs.items() if boundary.weight]:
+    @property
+    def baked_weights(self) -> list[BoundaryInput]:
+        """The weights from which constants of the replacement may be computed, of those that were not read.
+
+        They are the weights of nodes that read only constants, which may be folded.  If there are none of these, a
+        large new constant may come from any weight.
+        """
+        weights = {boundary.name: boundary for boundary in self.boundary_inputs.values() if boundary.weight}
+        if not self.largest_new_constant or not weights:
+            return []
+        fixed, found = {*self.constants, *weights}, dict[str, BoundaryInput]()
+        for node in (*self.prefix, *self.before):
+            reads = [self.name(node.scope, name) for name in self.reads(node)]
+            if fixed.issuperset(reads):
+                fixed.update(self.name(node.scope, name) for name in node.outputs)
+                found.update((name, weights[name]) for name in reads if name in weights)
+        is_large = self.largest_new_constant > MAX_CONSTANT_ELEMENTS
+        return list(found.values()) or (list(weights.values()) if is_large else [])
+
+    def read_weights(self, weights: Iterable[BoundaryInput]) -> None:
+        """Read weights that inputs represent, as constants."""
+        for boundary in weights:
             array = self.origin.constants.array(self.origin.scope(boundary.scope), boundary.tensor)
             if array is not None:
-                del self.boundary_inputs[key]
+                del self.boundary_inputs[self.key(boundary.scope, boundary.tensor)]
                 self.constants[boundary.name] = encode(array)
-                self.reads_weights = True
 
     def sizes(self, name: str) -> Sequence[Size]:
         """The shape of an output of the region, stated by the source; empty if the rank is unknown."""
@@ -352,7 +369,7 @@ class RegionSlice:
             if tensor is None:
                 raise CannotSlice(f"it reads {name!r}, which the original model does not have")
             self.constants[self._names[key]] = tensor
-            self.has_baked_weights = self.has_baked_weights or math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS
+            self.largest_new_constant = max(self.largest_new_constant, math.prod(tensor.dims))
             return True
         if not origin.constants.is_constant(home, name):
             return False

@@ -101,39 +101,53 @@ class BothSides:
         self.case, self._findings, self._note, self._is_evaluated = case, findings, note, is_evaluated
         self._agreed = 0
         self._stack = ExitStack()
+        # The reduced dims of models that state their sizes, and whether they load with these.
+        self._stated: tuple[Mapping[int, int], bool] | None = None
 
     def __enter__(self) -> Self:
+        models = self.case.models
         try:
-            self._open()
+            self._open(models)
         except Decided:
-            sized = self.case.with_sizes()
-            if sized is self.case:
+            if models.states_sizes:
                 raise
-            self.case = sized  # onnx may infer wrong sizes where the models do not state them
-            self._open()
+            self._stated = {}, True  # onnx may require that sizes are stated, or infer wrong ones where they are not
+            self._open(models.with_sizes({}))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._note_engines()
         self._stack.close()
 
-    def _open(self) -> None:
+    def _loads_at(self, at: DimAssignment) -> bool:
+        """Whether both sides load at these sizes; models that state other ones are opened again."""
+        if self._stated is not None and self._stated[0] != at.reduced:
+            self._stack.close()
+            try:
+                self._open(self.case.models.with_sizes(at.reduced))
+                self._stated = at.reduced, True
+            except Decided:
+                self._stated = at.reduced, False
+        return self._stated is None or self._stated[1]
+
+    def _open(self, models: RegionModels) -> None:
         """Open both sides without their common prefix."""
         case = self.case
+        self.__dict__.pop("_reference", None)
         with ExitStack() as stack:
-            sides, self._run_prefix, made = stack.enter_context(without_common_prefix(case.models, self._oracle))
+            sides, self._run_prefix, made = stack.enter_context(without_common_prefix(models, self._oracle))
             self.inputs = CaseInputs(case)
-            self._first, self._second = self._opened(sides, stack)
+            self._runtimes = self._opened(sides, stack)
             self._note_engines()
             probe = SensitivityProbe(
                 sides.before,
                 case.bodies_before,
                 case.options.custom_ops,
                 lambda: self._reference,
-                first=self._first.run,
+                first=self._runtimes[0].run,
                 whole=self.inputs.plain | made,
             )
-            arithmetic = TargetArithmetic(self._second, case.options.runtime)
+            arithmetic = TargetArithmetic(self._runtimes[1], case.options.runtime)
             self._judge = OutputJudge(case, self._oracle, stack.enter_context(probe), arithmetic)
             self._before = sides.before
             self._stack = stack.pop_all()
@@ -168,10 +182,11 @@ class BothSides:
 
     def _note_engines(self) -> None:
         """Note what runs both sides."""
-        found, first, second = self._findings, self._first, self._second
+        found, (first, second) = self._findings, self._runtimes
         found.oracle = both_engines(second.name, "" if first.name in KERNEL_ENGINES else first.name)
         found.independent = first.is_independent and second.is_independent
-        found.not_on_target = second.refusal if isinstance(second, TargetReplacement) else ""
+        refusal = second.refusal if isinstance(second, TargetReplacement) else ""
+        found.not_on_target = refusal or found.not_on_target
 
     @cached_property
     def _reference(self) -> Float64Reference | None:
@@ -189,20 +204,24 @@ class BothSides:
     def original(self, feeds: Feeds, at: DimAssignment) -> Feeds | None:
         """The outputs of the original; None if it rejects the inputs."""
         self._noted(ORIGINAL, at)
+        if not self._loads_at(at):
+            return None
         try:
-            return self._first.run(self._run_prefix(dict(feeds)))
+            return self._runtimes[0].run(self._run_prefix(dict(feeds)))
         except SessionError:
             return None
 
     def outputs(self, feeds: Feeds, at: DimAssignment) -> tuple[Feeds, Feeds] | None:
         """The outputs of the original and of the replacement, counted as a run; None if one rejects the inputs."""
         self._noted(ORIGINAL, at)
+        if not self._loads_at(at):
+            return None
         try:
             given = self._run_prefix(feeds)
-            original = self._first.run(given)
+            original = self._runtimes[0].run(given)
             self._findings.runs += 1
             self._noted(REPLACEMENT, at)
-            return original, self._second.run(given)
+            return original, self._runtimes[1].run(given)
         except SessionError:
             return None
 
@@ -219,23 +238,25 @@ class BothSides:
         """Why the replacement fails, and the output that differs."""
         found = self._findings
         self._noted(ORIGINAL, at)
+        if not self._loads_at(at):
+            return None
         try:
             feeds = self._run_prefix(feeds)
-            original = self._first.run(feeds)
+            original = self._runtimes[0].run(feeds)
         except SessionError as error:
             found.refusal = found.refusal or error_message(error, self.case, self.case.models.before, at)
             return None
         if (at.is_empty or facts.may_not_fit) and not self.case.is_of_source(original, at.size):
             return None  # the rule may rely on the shapes that the source states, which x[:-0] does not have
         if not found.runs:
-            again = self._first.run(feeds)
+            again = self._runtimes[0].run(feeds)
             for name, answer in original.items():
                 if not same_values(answer, again[name]):
                     raise Decided(Outcome.UNPROVED, self.case.differs_by_itself(name))
         found.runs += 1
         self._noted(REPLACEMENT, at)
         try:
-            rewritten = self._second.run(feeds)
+            rewritten = self._runtimes[1].run(feeds)
         except SessionError as error:
             why = self._refused(error, original, at)
             return None if why is None else (why, None)

@@ -51,7 +51,7 @@ class SiteProver:
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
         self._classes: dict[ProofClass, Signature] = {}  # proved in full
-        self._whole: set[Signature] = set()  # proved with the weights of the model
+        self._baked: set[Signature] = set()  # proved with the weights that their new constants come from
         self._failed_in_context: Counter[Signature] = Counter()
         self._shapes_by_call = ShapesByCall(index, self._shapes)
         self._rests: dict[Region, set[TensorAddress]] = {}  # of regions proved by comparing nodes
@@ -118,7 +118,7 @@ class SiteProver:
             if proof.outcome is Outcome.FAILED:
                 proof = proof.at(self._names(self._proved[signature], region))
             if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_CONTEXTS:
-                proof = self._prove_in_context(region, shapes, proof, is_whole=signature in self._whole)
+                proof = self._prove_in_context(region, shapes, proof, signature)
                 self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
@@ -191,12 +191,17 @@ class SiteProver:
         """The proof case of a region, or its proof if nothing has to run."""
         try:
             cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
-            if cut.has_baked_weights and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
-                cut.read_weights()
-                self._whole.add(signature)
+            self._read_baked(cut, signature)
             return self._prepared(cut)
         except CannotSlice as error:
             return SiteProof(Outcome.UNPROVED, str(error))
+
+    def _read_baked(self, cut: RegionSlice, signature: Signature) -> None:
+        """Read the weights from which constants of the replacement may be computed, unless they are too large."""
+        baked = cut.baked_weights
+        if baked and (signature in self._baked or self._may_read(sum(weight.size_in_bytes for weight in baked))):
+            cut.read_weights(baked)
+            self._baked.add(signature)
 
     def _prepared(self, cut: RegionSlice) -> ProofCase | SiteProof:
         """The proof case of a slice, or its proof if nothing has to run."""
@@ -235,18 +240,19 @@ class SiteProver:
         )
 
     def _prove_in_context(
-        self, region: Region, shapes: ShapeInference, failed: SiteProof, *, is_whole: bool
+        self, region: Region, shapes: ShapeInference, failed: SiteProof, signature: Signature
     ) -> SiteProof:
         """Prove a region that fails for some inputs on the inputs that its model can give it.
 
-        Such a proof is valid only for this region: an equal one may have other producers.  is_whole: it failed with the
-        weights of the model.
+        Such a proof is valid only for this region: an equal one may have other producers.
         """
         made_up = RegionSlice(region, self._origin, shapes)
-        if not is_whole and not self._may_read(made_up.weights):
+        self._read_baked(made_up, signature)
+        is_whole = not made_up.weights
+        if not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with generated weights, and the real ones ({megabytes}) are too large for a proof"
-            is_open = made_up.has_baked_weights or failed.depends_on_weights
+            is_open = bool(made_up.baked_weights) or failed.depends_on_weights
             return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
