@@ -8,7 +8,7 @@ from ml_dtypes import finfo
 from surgeon import Graph, Tensor, require
 from .._common.where_masks import where_masked
 from ._decomposed_attention import AttentionCore
-from ._emit_ort import compute_dtype, total_scale, with_nan_guard
+from ._emit_ort import core_dtype, total_scale, with_nan_guard
 from ._inputs import batched_qkv, with_window_axes
 from ._masks import MASKING_THRESHOLD, additive_bias, broadcast_bias, leaves_a_key_in_each_row, masks_nothing
 
@@ -23,7 +23,9 @@ def emit_onnx_attention(g: Graph, m: AttentionCore) -> Tensor:
     this key.
     """
     require(m.sink is None or m.cap is None, "Attention would cap the scores of the sinks too")
-    dtype, rank = compute_dtype(m), m.q.rank
+    dtype, rank = core_dtype(m), m.q.rank
+    if dtype == np.float16 and abs(total_scale(m)) > 1:
+        dtype = np.dtype(np.float32)  # scores that the graph scales in float32 may overflow in float16
     added = attention_mask(g, m, dtype) if m.sink is None else additive_bias(g, m, dtype)
     mask = broadcast_bias(g, m, added, keys=m.kt.shape[-1], count=lambda: g.size_of(m.kt, rank - 1))
     q, k, v = batched_qkv(g, m, dtype)

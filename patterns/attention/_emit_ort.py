@@ -64,6 +64,19 @@ def compute_dtype(m: AttentionScores) -> Any:
     return made
 
 
+def core_dtype(m: AttentionCore) -> Any:
+    """Return the same, or the dtype of queries and keys that have more digits: a large scale would show the rounding.
+
+    Queries and keys that were cast from the dtype of the result have no more digits.
+    """
+    made = compute_dtype(m)
+    for x in (m.q, m.kt):
+        wide = made if x.dtype is None else np.promote_types(x.dtype, made)
+        made = made if wide == made or x.is_cast_from(made) else wide
+    require_no_double(made)
+    return made
+
+
 def require_no_double(dtype: Any) -> None:
     """Refuse doubles: ONNX Runtime has no kernel for them, and the function body of Attention has a float32 scale."""
     require(dtype != "float64", "no attention op computes in float64")
@@ -97,7 +110,7 @@ def emit_ort_attention(g: Graph, m: AttentionCore) -> Tensor:
 
     It is GroupQueryAttention if scores are capped or have sinks, otherwise MultiHeadAttention.
     """
-    dtype, heads, scale = compute_dtype(m), m.heads, total_scale(m)
+    dtype, heads, scale = core_dtype(m), m.heads, total_scale(m)
     bias = broadcast_bias(
         g, m, additive_bias(g, m, dtype), keys=m.kt.shape[-1], count=lambda: g.size_of(m.kt, m.kt.rank - 1)
     )

@@ -250,6 +250,33 @@ def test_queries_that_were_widened_are_read_as_they_were(scores):
     assert report.outcome == "proved"
 
 
+@pytest.mark.parametrize(
+    ("target", "is_widened", "scale", "dtype"),
+    [
+        ("ort", False, 100, "float32"),
+        ("ort", True, 100, "float16"),
+        ("onnx", False, 100, "float32"),
+        ("onnx", True, 0.5, "float16"),
+        ("onnx", True, 100, "float32"),
+    ],
+)
+def test_float32_queries_of_half_weights_stay_float32(target, is_widened, scale, dtype):
+    """A scale of 100 makes the rounding of queries to half precision visible; queries that were widened have none."""
+    heads, ahead = "float[b, 4, s, 8] q, float[b, 4, 8, t] k", ""
+    if is_widened:
+        heads = "float16[b, 4, s, 8] hq, float16[b, 4, t, 8] hk"
+        ahead = "q = Cast<to = 1>(hq) k2 = Cast<to = 1>(hk) k = Transpose<perm = [0, 1, 3, 2]>(k2)"
+    body = f"{ahead} a = MatMul(q, k) x = Mul(a, scale) p = Softmax<axis = -1>(x) r = Cast<to = 10>(p) y = MatMul(r, v)"
+    inputs, constants = f"{heads}, float16[b, 4, t, 6] v", f"<float scale = {{{scale}}}>"
+    model = graph(body, inputs, 23 if target == "onnx" else 17, "float16[b, 4, s, 6]", constants)
+    made, report = surgeon.rewrite(model, [attention, consecutive_casts], target=target)
+    assert report.outcome == "proved"
+    inferred = onnx.shape_inference.infer_shapes(made)
+    known = {item.name: item.type.tensor_type.elem_type for item in (*inferred.graph.value_info, *inferred.graph.input)}
+    (node,) = (node for node in made.graph.node if node.op_type in ("MultiHeadAttention", "Attention"))
+    assert onnx.helper.tensor_dtype_to_np_dtype(known[node.input[0]]).name == dtype
+
+
 @pytest.mark.parametrize(("target", "opset"), [("ort", 17), ("onnx", 23)])
 def test_a_condition_in_bfloat16(target, opset):
     """No kernel here has the dtype, so nothing is proved; that it is written is shown."""

@@ -159,6 +159,23 @@ class CapturedTensor(Operators, gs.Variable):
         self._match.rest_on(taken)
         return index.constants.array(scope, name)
 
+    def is_cast_from(self, dtype: Any) -> bool:
+        """Whether all its elements were cast from a dtype and only moved since, so that the dtype represents them.
+
+        The match relies on the nodes in between.
+        """
+        self._ask("values")
+        shapes, scope, name, taken = self._match.shapes, self._match.scope, self._name, list[str]()
+        while (home := scope.defining_scope(name)) is not None and (node := home.producers.get(name)) is not None:
+            taken.append(name)
+            scope, name, traits = home, node.inputs[0] if node.inputs else "", traits_of(node.op)
+            if traits.dtype.is_cast:
+                self._match.rest_on(taken)
+                return bool(shapes.dtype(scope, name) == onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+            if traits.data.copies_elements != (0,):
+                break
+        return False
+
     @property
     def is_of_products(self) -> bool:
         """Whether its elements are matrix products, perhaps scaled by constants and moved, or zeros: it is not a mask.
