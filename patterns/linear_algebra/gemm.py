@@ -1,10 +1,10 @@
-"""The product of two matrices plus a bias as one node (Gemm), and the reverse."""
+"""The product of two matrices plus a bias as one node (Gemm), Transposes of its inputs and output, and the reverse."""
 
 from typing import Any
 
 import numpy as np
 
-from surgeon import Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, require, rule
 from ._transpose_flags import FLOATS
 
 
@@ -20,6 +20,35 @@ def product_and_sum(
 def one_node(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
     """Gemm with any attributes."""
     return g.gemm(left, right, bias, **attributes)
+
+
+def bare_and_sum(g: Graph, left: Tensor, right: Tensor, bias: Tensor, **attributes: Any) -> Tensor:
+    """A Gemm without a third input, plus a tensor."""
+    return g.add(g.gemm(left, right, **attributes), bias)
+
+
+class TransposedGemm(Captures):
+    """The inputs of a Gemm, its factors perhaps transposed, and the Transpose of the result, or () without one."""
+
+    left: Tensor | Any = None
+    turned_left: Tensor | Any = None
+    right: Tensor | Any = None
+    turned_right: Tensor | Any = None
+    bias: Tensor | None = None
+    perm: list[int] | Any = ()
+    attributes: dict[str, Any]
+
+
+def of_transposed(g: Graph, m: TransposedGemm) -> Tensor:
+    """Gemm of transposed factors, which other nodes may read too."""
+    lefts, rights = ((g.shared(g.transpose(x, perm=[1, 0])), x) for x in (m.turned_left, m.turned_right))
+    pairs = (lefts[0], m.right), (m.left, rights[0]), (lefts[0], rights[0])
+    return g.any_of(*(g.gemm(x, w, m.bias, **m.attributes) for x, w in pairs))
+
+
+def transposed_result(g: Graph, m: TransposedGemm) -> Tensor:
+    """The transpose of a Gemm."""
+    return g.transpose(g.gemm(m.left, m.right, m.bias, **m.attributes), perm=m.perm)
 
 
 def require_matrix(x: Tensor) -> None:
@@ -60,6 +89,39 @@ def _(g: Graph, left: Tensor, right: Tensor, bias: Tensor | None = None, **attri
     w = transposed(g, right) if attributes.get("transB", 0) else right
     product = times(g, g.matmul(x, w), attributes.get("alpha", 1.0))
     return product if bias is None else g.add(product, times(g, bias, attributes.get("beta", 1.0)))
+
+
+@rule(patterns=[bare_and_sum], target="onnx", opset=7)
+def gemm_sum(g: Graph, left: Tensor, right: Tensor, bias: Tensor, attributes: dict[str, Any]) -> Tensor:
+    """Make a tensor that is added to a Gemm its third input.
+
+    What: alpha · x @ w + bias.  The Gemm has no third input yet, and the bias does not broadcast the product.
+    Numerics: rounding only.
+    """
+    require_matrix(left)
+    require_matrix(right)
+    rows, columns = left.shape[attributes.get("transA", 0)], right.shape[1 - attributes.get("transB", 0)]
+    require_narrow(bias, rows, columns)
+    return g.gemm(left, right, bias, **{**attributes, "beta": 1.0})
+
+
+@rule(patterns=[of_transposed, transposed_result], target="onnx", opset=7)
+def gemm_transposes(g: Graph, m: TransposedGemm) -> Tensor:
+    """Fold Transposes of the factors or of the result of a Gemm into transA and transB.
+
+    What: Gemm of transposed matrices, and (x @ w + bias)ᵀ = wᵀ @ xᵀ + biasᵀ with a constant bias or without one.  The
+    Transpose of a factor stays if it has other consumers.
+    Numerics: rounding only.
+    """
+    x, w, bias = m.turned_left or m.left, m.turned_right or m.right, m.bias
+    flags = [m.attributes.get(name, 0) for name in ("transA", "transB")]
+    flags = [flag ^ int(turned is not None) for flag, turned in zip(flags, (m.turned_left, m.turned_right), strict=True)]
+    if m.perm != ():
+        require(not w.is_constant, "ONNX Runtime computes a product faster with constant weights on the right")
+        require(bias is None or bias.is_constant, "the bias of a transposed result must be a constant")
+        x, w, flags = w, x, [1 - flag for flag in reversed(flags)]
+        bias = None if bias is None else g.literal(np.ascontiguousarray(np.atleast_2d(bias.values).T))
+    return g.gemm(x, w, bias, **{**m.attributes, "transA": flags[0], "transB": flags[1]})
 
 
 def transposed(g: Graph, x: Any) -> Tensor:

@@ -1,7 +1,7 @@
-"""gemm: which products and sums become one node, which do not, and the way back."""
+"""gemm: which products, sums and transposes become one node, which do not, and the way back."""
 
 import pytest
-from surgeon.patterns.linear_algebra.gemm import gemm
+from surgeon.patterns.linear_algebra.gemm import gemm, gemm_sum, gemm_transposes
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -51,6 +51,29 @@ FIRES = [
     Case(gemm, "back without a bias", graph("y = Gemm<alpha = 2.0>(x, w)"), target="decomposed"),
     Case(gemm, "back with weights that are no constant", target="decomposed",
          model=graph("y = Gemm<transB = 1>(x, z, b)", "(float[n, 3] x, float[4, 3] z) => (float[n, 4] y)")),
+    Case(gemm_sum, "a matrix behind a Gemm that scales its product",
+         graph("p = Gemm<alpha = 0.5>(x, w) y = Add(z, p)", "(float[n, 3] x, float[n, 4] z) => (float[n, 4] y)")),
+    Case(gemm_sum, "a row behind a Gemm with a beta that had no effect",
+         graph("p = Gemm<beta = 2.0>(x, w) y = Add(p, row)")),
+    Case(gemm_sum, "a column behind a Gemm of transposed matrices",
+         graph("p = Gemm<transA = 1, transB = 1>(x, wt) y = Add(p, z)",
+               "(float[3, n] x, float[n, 1] z) => (float[n, 4] y)")),
+    Case(gemm_transposes, "both factors, one without perm",
+         graph("t = Transpose(x) u = Transpose<perm = [1, 0]>(v) y = Gemm<alpha = 3.0, transA = 1>(t, u, b)",
+               "(float[n, 3] x, float[4, 3] v) => (float[n, 4] y)")),
+    Case(gemm_transposes, "a factor with another reader",
+         graph("t = Transpose(x) y = Gemm(t, w) z = Relu(t)", "(float[3, n] x) => (float[n, 4] y, float[n, 3] z)")),
+    Case(gemm_transposes, "the right factor", graph("u = Transpose(v) y = Gemm<transB = 1>(x, u, b)",
+                                                    "(float[n, 3] x, float[3, 4] v) => (float[n, 4] y)")),
+    Case(gemm_transposes, "the result",
+         graph("p = Gemm<transA = 1>(x, v) y = Transpose(p)", "(float[3, n] x, float[3, 4] v) => (float[4, n] y)")),
+    Case(gemm_transposes, "the result with a vector and a beta",
+         graph("p = Gemm<beta = 2.0>(x, v, b) y = Transpose(p)", "(float[n, 3] x, float[3, 4] v) => (float[4, n] y)")),
+    Case(gemm_transposes, "the result with one number",
+         graph("p = Gemm(x, v, one) y = Transpose(p)", "(float[n, 3] x, float[3, 4] v) => (float[4, n] y)")),
+    Case(gemm_transposes, "the result and a factor",
+         graph("t = Transpose(x) p = Gemm<transB = 1>(t, v) y = Transpose<perm = [1, 0]>(p)",
+               "(float[3, n] x, float[4, 3] v) => (float[4, n] y)")),
 ]
 NEGATIVES = [
     Case(gemm, "three axes", why="needs 2-D inputs, but this one has 3 axes",
@@ -72,6 +95,25 @@ NEGATIVES = [
     Case(gemm, "another reader of the product", why="is also read by",
          model=graph("p = MatMul(x, w) a = Add(p, b) y = Mul(a, p)")),
     Case(gemm, "nothing is added", why="the model has no", model=graph("y = MatMul(x, w)")),
+    Case(gemm_sum, "there is a third input already", why="expected",
+         model=graph("p = Gemm(x, w, b) y = Add(p, z)", "(float[n, 3] x, float[n, 4] z) => (float[n, 4] y)")),
+    Case(gemm_sum, "a tensor that adds an axis", why="may broadcast the product",
+         model=graph("p = Gemm(x, w) y = Add(p, z)", "(float[n, 3] x, float[1, n, 4] z) => (float[1, n, 4] y)")),
+    Case(gemm_sum, "a tensor with more rows than the transposed product", why="may broadcast the product",
+         model=graph("p = Gemm<transA = 1>(x, w) y = Add(p, z)",
+                     "(float[3, 1] x, float[3, 4] z) => (float[3, 4] y)")),
+    Case(gemm_sum, "another reader of the product", why="is also read by",
+         model=graph("p = Gemm(x, w) a = Add(p, b) y = Mul(a, p)")),
+    Case(gemm_transposes, "constant weights on the right, the result transposed", why="constant weights on the right",
+         model=graph("p = Gemm(x, w, b) y = Transpose(p)", "(float[n, 3] x) => (float[4, n] y)")),
+    Case(gemm_transposes, "the result with a bias that is no constant", why="must be a constant",
+         model=graph("p = Gemm(x, v, z) y = Transpose(p)",
+                     "(float[n, 3] x, float[3, 4] v, float[n, 4] z) => (float[4, n] y)")),
+    Case(gemm_transposes, "another reader of the result", why="is also read by",
+         model=graph("p = Gemm(x, v) y = Transpose(p) z = Relu(p)",
+                     "(float[n, 3] x, float[3, 4] v) => (float[4, n] y, float[n, 4] z)")),
+    Case(gemm_transposes, "a Transpose that has no effect", why="expected",
+         model=graph("t = Transpose<perm = [0, 1]>(x) y = Gemm(t, w)")),
     Case(gemm, "before opset 7 a sum does not spread", why="needs opset 7",
          model=graph("p = MatMul(x, w) y = Add(p, z)", "(float[n, 3] x, float[n, 4] z) => (float[n, 4] y)",
                      header='<ir_version: 3, opset_import: ["" : 6]> agraph ')),
