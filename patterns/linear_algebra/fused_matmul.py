@@ -94,8 +94,8 @@ def require_matrices(a: Tensor, b: Tensor, made: Tensor) -> None:
 def fused_matmul(g: Graph, m: Factors) -> Any:
     """Fuse Transposes and scales of factors or of their product into FusedMatMul.
 
-    What: transpose(a) @ transpose(b) · alpha.  A Transpose swaps the last two axes or moves the batch.  The Transpose of
-    a product swaps its factors.  A Cast after a Transpose moves before it.
+    What: transpose(a) @ transpose(b) · alpha.  A Transpose swaps the last two axes or moves the batch.  If it is after
+    the product, the factors are swapped.  A Cast after a Transpose moves before it.
     Numerics: rounding only.
     """
     a, b, own = m.a, m.b, m.attributes

@@ -114,8 +114,8 @@ def gemm_transposes(g: Graph, m: TransposedGemm) -> Tensor:
     Numerics: rounding only.
     """
     x, w, bias = m.turned_left or m.left, m.turned_right or m.right, m.bias
-    flags = [m.attributes.get(name, 0) for name in ("transA", "transB")]
-    flags = [flag ^ int(turned is not None) for flag, turned in zip(flags, (m.turned_left, m.turned_right), strict=True)]
+    turned = {"transA": m.turned_left, "transB": m.turned_right}
+    flags = [m.attributes.get(name, 0) ^ int(factor is not None) for name, factor in turned.items()]
     if m.perm != ():
         require(not w.is_constant, "ONNX Runtime computes a product faster with constant weights on the right")
         require(bias is None or bias.is_constant, "the bias of a transposed result must be a constant")

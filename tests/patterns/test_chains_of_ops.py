@@ -1,8 +1,15 @@
 """Chains in one node: what is merged, what does not match, and what stays where others read the first node too."""
 
+import numpy as np
+import onnxruntime
 import pytest
 from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
-from surgeon.patterns.cleanup.consecutive_clips import consecutive_clips, consecutive_relus
+from surgeon.patterns.cleanup.consecutive_clips import (
+    consecutive_clips,
+    consecutive_maxima,
+    consecutive_minima,
+    consecutive_relus,
+)
 from surgeon.patterns.layout.consecutive_ops import consecutive_slices, consecutive_transposes, consecutive_unsqueezes
 from surgeon.patterns.layout.consecutive_reshapes import cancelling_reshapes, consecutive_flattens, consecutive_reshapes
 
@@ -140,6 +147,39 @@ FIRES = [
     Case(consecutive_clips, "Relu last", limits("p = Clip(x, a, d) q = Relu(p)")),
     Case(consecutive_clips, "attributes", limits("p = Clip<min = -1.0>(x) q = Clip<max = 3.0>(p)", 10)),
     Case(consecutive_clips, "integers", limits("p = Clip(x, a, b) q = Clip(p, c, d)", dtype="int32")),
+    Case(consecutive_clips, "a Max behind", limits("p = Clip(x, a, b) q = Max(c, p)")),
+    Case(consecutive_clips, "a Min before, with two readers", limits("p = Min(x, b) r = Clip(p, c, d) q = Add(r, p)")),
+    Case(consecutive_minima, "numbers", limits("p = Min(x, a) q = Min(c, p)")),
+    Case(consecutive_maxima, "integers", limits("p = Max(a, x) q = Max(p, c)", dtype="int32")),
+    Case(
+        consecutive_maxima,
+        "several tensors and constants",
+        model(
+            "p = Max(u, x, a) q = Max(b, p) r = Max(q, z, x, row) y = Neg(r)",
+            "n, 3",
+            "n, 3",
+            constants="float[1, 3] u = {1, -2, 3}, float[3] row = {-1, 2, 5}, float a = {0.5}, float[1] b = {1}, "
+            "float[1, 3] z = {1, -2, 3}",
+        ),
+    ),
+    Case(
+        consecutive_minima,
+        "constants of which neither broadcasts to the other",
+        model(
+            "p = Min(x, a) q = Min(p, b) y = Neg(q)",
+            "2, 3",
+            "2, 3",
+            constants="float[1, 3] a = {1, -2, 3}, float[2, 1] b = {-1, 2}",
+        ),
+    ),
+    Case(
+        consecutive_minima,
+        "no constants, before opset 8",
+        parse(
+            '<ir_version: 6, opset_import: ["" : 7]> agraph (float[n, 3] x, float[n, 3] z) => (float[n, 3] y) '
+            "{ p = Min(x, z) q = Min(z, p) y = Neg(q) }"
+        ),
+    ),
     Case(consecutive_relus, "twice", limits("p = Relu(x) q = Relu(p)")),
     Case(
         consecutive_reshapes,
@@ -299,7 +339,23 @@ NEGATIVES = [
         consecutive_clips,
         "limits out of order",
         limits("p = Clip(x, d, a) q = Clip(p, a, d)"),
-        why="a lower bound is above",
+        why="replaces NaN too",
+    ),
+    Case(
+        consecutive_clips,
+        "a scalar, and a bound that adds an axis",
+        parse(
+            "(float x) => (float[1] y) <float a = {-1}, float b = {2}, float[1] c = {0}> "
+            "{ p = Clip(x, a, b) q = Max(p, c) y = Neg(q) }"
+        ),
+        why="expected Clip",
+    ),
+    Case(consecutive_minima, "a Min of a Max", limits("p = Max(x, a) q = Min(p, b)"), why="expected Min"),
+    Case(
+        consecutive_maxima,
+        "read elsewhere too",
+        limits("p = Max(x, a) r = Max(p, b) q = Add(r, p)"),
+        why="is also read by",
     ),
     Case(consecutive_relus, "one and another", limits("p = Relu(x) q = Abs(p)"), why="expected Relu"),
     Case(
@@ -343,3 +399,27 @@ def test_the_first_node_stays_as_long_as_it_is_read():
         body.replace("y = ", "c = Transpose<perm = [0, 2, 1]>(a) y = Sum(c, ").replace("Relu(b)", "b)"), made="n, 4, 6"
     )
     assert ops(surgeon.rewrite(two, consecutive_transposes)[0].graph) == ["Sum"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = Clip(x, a, b) q = Clip(p, d, c)",
+        "p = Clip(x, a, c) q = Max(p, b)",
+        "p = Max(x, b) q = Clip(p, a, c)",
+        "p = Min(x, a) q = Clip(p, c, d)",
+        "z = Sub(b, b) i = Div(b, z) p = Clip(x, a, b) q = Clip(p, i)",
+    ],
+)
+def test_limits_that_leave_one_number(body):
+    """A proof sees no difference in an output that is constant, so all values, also NaN, are compared here."""
+    before = limits(body)
+    after, report = surgeon.rewrite(before, consecutive_clips, check="none")
+    assert ops(after.graph) == ["Clip", "Neg"]
+    assert len(report.sites) == 1
+    x = np.array([[-np.inf, -9, -1, 0], [0.3, 6.5, 7, np.inf], [np.nan, np.nan, np.nan, -0.0]], np.float32)
+    made = [
+        onnxruntime.InferenceSession(item.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+        for item in (before, after)
+    ]
+    np.testing.assert_array_equal(*made)
