@@ -96,6 +96,7 @@ def test_each_command_takes_what_is_sound(tmp_path):
         (2 << 8, "Error: it is broken; mend it.\n", "", "refused"),
         (2 << 8, "", "", "no sentence"),
         (2 << 8, "Error: Rule gelu raised an error at node 'y': KeyError: 1 (gelu.py:1)\n", "", "no sentence"),
+        (0, "", "warning  gelu at y: the rule raised KeyError: 1 (gelu.py:1), so these nodes stay\n", "no sentence"),
         (1 << 8, "Traceback (most recent call last):\n", "", "traceback"),
         (4 << 8, "Error: Internal error in surgeon: ...\n", "", "defect"),
         (0, "", "a name \x1b[2J\n", "no sentence"),

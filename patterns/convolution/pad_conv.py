@@ -53,6 +53,7 @@ def with_pads(m: Padded, rank: int | None) -> dict[str, Any]:
     added = {axis: (around[place], around[place + len(named)]) for place, axis in enumerate(named)}
     require(not any(added.get(0, ())) and not any(added.get(1, ())), "the Pad pads the batch or the channels")
     own = settings.get("pads") or [0] * 2 * (count - 2)
+    require(len(own) == 2 * (count - 2), "the pads of the op do not have two numbers for each spatial axis")
     ends = [added.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(2, count)]
     return {**settings, "pads": [one + other for one, other in zip(own, ends, strict=True)]}
 
@@ -81,6 +82,7 @@ def pad_average_pool(g: Graph, m: Padded) -> Tensor:
     is_counted = not any(own.get("pads") or ()) or own.get("count_include_pad", 0)
     require(is_counted, "the average pooling has padding that it does not count")
     settings = {**with_pads(m, m.x.rank), "count_include_pad": 1}
+    require(2 * len(m.kernel_shape) == len(settings["pads"]), "the kernel does not have a size for each spatial axis")
     is_within = all(pad < size for pad, size in zip(settings["pads"], [*m.kernel_shape, *m.kernel_shape], strict=True))
     require(is_within, "a window would contain only padding")
     return g.average_pool(m.x, kernel_shape=m.kernel_shape, **settings)

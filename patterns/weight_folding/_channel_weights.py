@@ -83,6 +83,7 @@ def with_scaled_channels(op: str, w: Constant, factor: Array, group: int) -> Arr
     )
     if op == "Conv":
         return rounded_product(w.values, factor.reshape(-1, *[1] * (len(w.shape) - 1)))
+    require(w.shape[0] % group == 0, "the number of input channels is not a multiple of the groups")
     parts = w.values.reshape(group, w.shape[0] // group, w.shape[1], -1)  # each group computes a part of the channels
     return rounded_product(parts, factor.reshape(group, 1, -1, 1)).reshape(w.shape)
 

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from surgeon.entry_points import OWN_RULES
 from surgeon.errors import ConditionFailed, RuleError, SurgeonError, Unavailable
 from surgeon.result_base import ResultBase
 from surgeon.rules.argument_checks import (
@@ -277,6 +278,11 @@ class Rule(ResultBase):
         return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether it comes with surgeon."""
+        return self.module.startswith(f"{OWN_RULES}.")
+
+    @property
     def is_cleanup(self) -> bool:
         """Whether it belongs to a family of helpers: their package says `CLEANUP = True`."""
         return bool(getattr(sys.modules.get(self.module.rpartition(".")[0]), "CLEANUP", False))
@@ -306,6 +312,12 @@ class Rule(ResultBase):
 
 def describe_rule_error(rule: "Rule", error: Exception, when: str = "") -> str:
     """The exception of a rule's own code with its last line in the rule's file.  when: empty for one in its pattern."""
+    lead = f"Rule {rule.name} raised an error {when}:" if when else f"The pattern of rule {rule.name} raised"
+    return f"{lead} {error_with_line(rule, error)}"
+
+
+def error_with_line(rule: "Rule", error: Exception) -> str:
+    """The kind of an exception of a rule's own code, its text, and its last line in the rule's file."""
     import traceback  # not at the top: only errors need it
 
     frames = traceback.extract_tb(error.__traceback__)
@@ -313,8 +325,7 @@ def describe_rule_error(rule: "Rule", error: Exception, when: str = "") -> str:
     at, message = (own or frames)[-1], f"{error}{suggest_name(error)}"
     if isinstance(error, RecursionError):
         message = "operations nest too deeply for Python's stack; split the pattern"
-    lead = f"Rule {rule.name} raised an error {when}:" if when else f"The pattern of rule {rule.name} raised"
-    return f"{lead} {type(error).__name__}: {message} ({Path(at.filename).name}:{at.lineno})"
+    return f"{type(error).__name__}: {message} ({Path(at.filename).name}:{at.lineno})"
 
 
 def _ranked(forms: Sequence[ReplacementForm], kinds: Sequence[str]) -> list[ReplacementForm]:

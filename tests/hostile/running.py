@@ -216,6 +216,8 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
         return "defect", said
     if code not in (0, 1, 2, 3) or (code == 2 and not _is_one_error(said)):
         return "no sentence", f"exit code {code}: {said}{reported[-500:]}"
+    if " the rule raised " in reported:
+        return "no sentence", reported[:2000]
     if _is_raw(said) or _is_raw(reported) or reported.count("\n") > MAX_LINES:
         return "no sentence", f"raw: {(said + reported)[:2000]!r}"
     written = [*item.folder.glob("out.onnx"), *item.folder.glob(f"{PARTS}/*")]

@@ -423,3 +423,12 @@ def test_limits_that_leave_one_number(body):
         for item in (before, after)
     ]
     np.testing.assert_array_equal(*made)
+
+
+def test_axes_that_are_not_integers():
+    """An invalid node, which must not keep other rules from running."""
+    head = "(float[n] x) => (float[1, 1, n] y) <int64[1] i = {0}, float[1] j = {0}>"
+    broken = parse(f"{head} {{ a = Unsqueeze(x, i) y = Unsqueeze(a, j) }}")
+    assert surgeon.rewrite(broken, consecutive_unsqueezes, check="none")[1].count("consecutive_unsqueezes") == 0
+    (miss,) = surgeon.explain(broken, consecutive_unsqueezes, node="y")
+    assert miss.reason == "expected constant integers for 'second', found constant 0 ('j')"

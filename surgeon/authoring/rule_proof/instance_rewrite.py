@@ -30,7 +30,7 @@ class InstanceRewrite:
     """
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
-        self.model, settings = model, DriverSettings([rule], target, rule.ep or ANY_PROVIDER)
+        self.model, settings = model, DriverSettings([rule], target, rule.ep or ANY_PROVIDER, is_strict=True)
         with gc_paused():
             while True:
                 opened = Model.open(self.model)

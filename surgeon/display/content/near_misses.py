@@ -31,8 +31,8 @@ def missed_lines(report: RewriteReport) -> list[Text]:
 
 
 def _is_hinted(item: Mismatch, report: RewriteReport) -> bool:
-    """Whether another line suggests an upgrade for a declined match."""
-    return item.kind == "opset" and _matches_fully(item) and upgrade_hint(report) is not None
+    """Whether another line of the summary has the mismatch."""
+    return item.kind == "error" or (item.kind == "opset" and _matches_fully(item) and upgrade_hint(report) is not None)
 
 
 def _line(mismatches: Sequence[Mismatch]) -> str:
@@ -88,6 +88,9 @@ def _warnings(report: RewriteReport) -> list[str]:
         lines.append(f"{report.refused}; remedies: {command('check', report.source or 'IN')}")
     if newer := newer_ops_warning(report):
         lines.append(newer)
+    for first, *others in grouped(item for item in report.misses if item.kind == "error"):
+        more = and_more(sum(item.count for item in others), "like it")
+        lines.append(f"{first.rule} at {first.node}{more}: {first.reason}, so these nodes stay")
     return lines + [unmatched(pattern, near) for pattern, near in report.unused.items()]
 
 

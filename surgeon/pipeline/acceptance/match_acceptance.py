@@ -29,7 +29,7 @@ from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
 from surgeon.rules.mismatches.model_fixes import suggest_assumption
 from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import Splicer, opset_to_import
-from surgeon.rules.rule import Rule, RulePlan, describe_rule_error
+from surgeon.rules.rule import Rule, RulePlan, describe_rule_error, error_with_line
 from surgeon.runtime.provider_support import CPU
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import size_text
@@ -78,6 +78,8 @@ class MatchAcceptance:
     """Limits of the target on single nodes; None if it has none."""
     loader: str | None = None
     """Provider that must load the replacement where `provider` is None; None to load nothing."""
+    is_strict: bool = False
+    """Whether an exception of a built-in rule is raised, as that of any other rule, instead of declining the match."""
 
     @classmethod
     def over(
@@ -100,7 +102,9 @@ class MatchAcceptance:
         """The replacement of a match: by the form of the plan, else by the first other form that is accepted.
 
         A replacement that the target does not run is accepted only if its provider has no kernels for the match
-        either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.
+        either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.  A
+        built-in rule that raises declines the match: its code meets a node that it does not expect, mostly an invalid
+        one, and the user cannot correct it.
         """
         try:
             return self._build(rule, plan, compiled, match)
@@ -180,11 +184,16 @@ class MatchAcceptance:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
             return Refusal(step, str(refusal), match.asked_last, is_of_form)
-        except RuleError as error:
-            raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
-        except (MatchDeclined, SurgeonError):
+        except MatchDeclined:
             raise
         except Exception as error:
+            is_of_rule = isinstance(error, RuleError) or not isinstance(error, (SurgeonError, MemoryError))
+            if is_of_rule and rule.is_built_in and not self.is_strict:
+                return Refusal("error", f"the rule raised {error_with_line(rule, error)}", None, is_of_form)
+            if isinstance(error, RuleError):
+                raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
+            if isinstance(error, SurgeonError):
+                raise
             raise RewriteError(describe_rule_error(rule, error, f"at node {match.root.label!r}")) from error
 
     def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:

@@ -47,7 +47,7 @@ def mark_near(miss: Mismatch, root: Node) -> Mismatch:
     if miss.kind == "target":  # the rule is for another provider
         return miss
     is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in KINDS_AT_UNMATCHED_NODE
-    return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
+    return replace(miss, near=is_placeholder or miss.kind == "error" or (miss.matched > 1 and is_near(miss)))
 
 
 def is_near(miss: Mismatch) -> bool:
@@ -111,7 +111,8 @@ class Explainer:
                 if accept is not None:
                     accept(match)
             except MatchDeclined as declined:
-                return declined.finding
+                is_error = declined.finding.kind == "error"
+                return replace(declined.finding, kind="condition") if is_at_fault and is_error else declined.finding
             except SurgeonError as error:
                 if not is_at_fault:
                     raise

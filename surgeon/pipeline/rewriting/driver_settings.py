@@ -63,3 +63,5 @@ class DriverSettings:
     """The ops that the rules require, from earlier runs; None: all rules are traced."""
     node_filter: NodeFilter = field(default_factory=NodeFilter)
     """Nodes that may be rewritten."""
+    is_strict: bool = False
+    """Whether an exception of a built-in rule ends the run, as that of any other rule, instead of declining a match."""

@@ -57,6 +57,7 @@ class GreedyDriver:
         self.splicer = Splicer(self.index)
         self.replay.wrote = self.splicer.step_of
         self.acceptance = MatchAcceptance.over(self.index, self.settings.target, self.settings.ep, self.splicer)
+        self.acceptance.is_strict = self.settings.is_strict
 
     @property
     def log(self) -> list[RewriteStep]:
@@ -263,6 +264,7 @@ class Undone(ConditionFailed):
 def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed | MatchDeclined) -> Mismatch:
     """A declined match as a mismatch."""
     finding = why.finding if isinstance(why, MatchDeclined) else None
+    kind = finding.kind if finding is not None else ""
     miss = Mismatch(
         rule.name,
         match.pattern.name,
@@ -270,11 +272,11 @@ def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed
         reason=str(why),
         where=match.pattern.where,
         matched=len(match.nodes),
-        kind=finding.kind if finding is not None else "",
+        kind=kind,
         change=finding.change if finding is not None and not finding.opset else "",  # the reason has that of an opset
         scope=match.scope.label,
         opset=finding.opset if finding is not None else 0,
         assumption=finding.assumption if finding is not None else "",
-        of_written=not match.is_original and not isinstance(why, Undone),
+        of_written=not (match.is_original or isinstance(why, Undone) or kind == "error"),
     )
     return mark_near(miss, root)

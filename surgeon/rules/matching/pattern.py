@@ -81,6 +81,8 @@ class Var:
     """Whether the input may be absent."""
     is_any: bool = False
     """Whether it is a wildcard such as g.any_tensor()."""
+    is_integers: bool = False
+    """Whether it is a list of integers, so that no other numbers are bound."""
 
 
 @dataclass(eq=False, slots=True)

@@ -46,7 +46,8 @@ def _captured_number(var: Var) -> Matcher:
         number = constant_number(state, var, name)
         if number is not None:
             return bind_number(state, var, number, then)
-        return state.listener is not None and state.listener.fails(None, state.reader, ("no_constant", var.name, name))
+        reason = "no_integers" if var.is_integers else "no_constant", var.name, name
+        return state.listener is not None and state.listener.fails(None, state.reader, reason)
 
     return match
 
@@ -55,6 +56,8 @@ def constant_number(state: MatchState, var: Var, name: str) -> Any:
     """The number or list that a constant has for a variable; None if it is not such a constant."""
     value = state.constant(name)
     if value is None or (var.kind == "scalar" and value.scalar is None):
+        return None
+    if var.is_integers and value.array.dtype.kind not in "iu":
         return None
     found = value.array.reshape(-1).tolist()
     return found[0] if var.kind == "scalar" else found

@@ -30,6 +30,7 @@ FailureKind = Literal[
     "absent",
     "already",
     "limit",
+    "error",
 ]
 DECISIVE_KINDS = frozenset(
     {"value", "attribute", "domain", "dtype", "rank", "missing optional"}

@@ -209,6 +209,12 @@ def no_constant(state: MatchState, key: str, name: str) -> MatchFailure:
     return MatchFailure("operand", f"a constant for {key!r}", *describe_tensor_parts(state, name), at=_reader(state))
 
 
+def no_integers(state: MatchState, key: str, name: str) -> MatchFailure:
+    """The same for a list of integers."""
+    wanted = f"constant integers for {key!r}"
+    return MatchFailure("operand", wanted, *describe_tensor_parts(state, name), at=_reader(state))
+
+
 def _reader(state: MatchState) -> str:
     """The reader of a variable that failed: the last matched node, since a variable has no line in the pattern."""
     return state.nodes[-1].label if state.nodes else ""
@@ -243,7 +249,7 @@ def too_ambiguous(state: MatchState) -> MatchFailure:
 
 OF_OPERATIONS = (wrong_op, other_output, different, other_parameter, referred, not_a_tensor, raises)
 OF_INPUTS = (left_out, one_too_many, too_many, other_rest)
-OF_VALUES = (another, another_number, another_value, no_constant, no_form)
+OF_VALUES = (another, another_number, another_value, no_constant, no_integers, no_form)
 REPORTED = (*OF_OPERATIONS, *OF_INPUTS, *OF_VALUES, no_output, too_ambiguous)
 
 

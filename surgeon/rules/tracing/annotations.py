@@ -138,6 +138,12 @@ def kind_of(annotation: Any) -> CaptureKind:
     return "constant" if any(_is_constant(item) for item in members) else "tensor"
 
 
+def is_list_of_integers(annotation: Any) -> bool:
+    """Whether a type means a list of integers only."""
+    lists = [item for item in _members(annotation) if (get_origin(item) or item) in _LISTS]
+    return bool(lists) and all(set(get_args(item)) - {Ellipsis} == {int} for item in lists)
+
+
 def _is_constant(item: Any) -> bool:
     return isinstance(item, type) and issubclass(item, gs.Constant)
 

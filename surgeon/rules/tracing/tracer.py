@@ -52,6 +52,7 @@ from surgeon.rules.tracing.annotations import (
     Parameter,
     TracedAttributes,
     accepts_arguments,
+    is_list_of_integers,
     parameters_of,
     require_kind,
 )
@@ -401,7 +402,9 @@ def _traced_arguments(
 
 
 def _symbol(parameter: Parameter) -> TracedTensor:
-    return TracedTensor(parameter.name, Var(parameter.name, parameter.kind, parameter.default is None))
+    is_integers = parameter.kind == "list" and is_list_of_integers(parameter.type)
+    var = Var(parameter.name, parameter.kind, parameter.default is None, is_integers=is_integers)
+    return TracedTensor(parameter.name, var)
 
 
 def _field(parameter: Parameter) -> Any:
