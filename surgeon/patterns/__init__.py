@@ -38,6 +38,7 @@ GROUPS = {
         "expanded_scalars",
         "redundant_expand",
         "no_op_conditions",
+        "conditions",
         "gather_by_range",
         "consecutive_ops",
         "scatter_to_concat",

@@ -83,6 +83,9 @@ SCANS = ops_with("scans")
 ADDITIONS = ops_with("family", "sum") & ops_with("signs", (1, 1))
 SUBTRACTIONS = ops_with("family", "sum") & ops_with("signs", (1, -1))
 MULTIPLICATIONS = ops_with("family", "product") & ops_with("signs", (1, 1))
+_ORDERS = [(op, sign) for op, sign in _VALUES["comparison"].items() if sign in ("<", "<=", ">", ">=")]
+MIRRORED = {one: other for one, its in _ORDERS for other, sign in _ORDERS if {its, sign} in ({"<", ">"}, {"<=", ">="})}
+"""Comparisons by order, and for each the one that has the same result for swapped inputs."""
 
 RANDOM = ops_with("random")
 """Ops that draw random numbers in every run or in training mode."""

@@ -31,6 +31,7 @@ from surgeon.errors import RuleError
 from surgeon.ops.builder.graph import ASSOCIATIVE, Graph, Tensor
 from surgeon.ops.builder.tensor_operators import Operators, building
 from surgeon.ops.schemas import bind
+from surgeon.ops.traits.trait_lookup import MIRRORED
 from surgeon.rules.matching.pattern import (
     AnyOf,
     Constraint,
@@ -160,6 +161,8 @@ class PatternGraph(Graph):
         bound = bind(domain, op, args, kwargs=named, opset=None)
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes=attributes, outputs=bound.outputs)
+        if op in MIRRORED and not domain:
+            return self.any_of(*found, *self.emit("", MIRRORED[op], bound.inputs[::-1], attributes=attributes, outputs=1))
         return tuple(found) if bound.several else found[0]
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
