@@ -1,9 +1,9 @@
 """Sequences whose tensors are known: what fires and what does not."""
 
 import pytest
-from surgeon.patterns.lowering.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_length
+from surgeon.patterns.cleanup.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_length
 
-from surgeon.testing import Case, check_spares
+from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses, graph
 
 TWO = "(float[2, 4] x, float[2, 4] z) => (float[2, 4] y)"
@@ -30,6 +30,21 @@ FIRES = [
                      "SequenceAt(u, zero) w = SequenceAt(t, zero) y = Add(v, w)",
                      TWO, PLACES)),
 ]
+FOR_ANY_TARGET = [
+    Case(sequence_at, "the last", graph("s = SequenceConstruct(x, z) a = SequenceAt(s, last) y = Relu(a)", TWO, PLACES)),
+    Case(sequence_at, "the sequence is an output", sites=2,
+         model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Sub(a, b)",
+                     "(float[2, 4] x, float[2, 4] z) => (float[2, 4] y, seq(float[2, 4]) s)", PLACES)),
+    Case(sequence_length, "of two", graph("s = SequenceConstruct(x, z) n = SequenceLength(s) c = Cast<to = 1>(n) y = "
+                                          "Mul(x, c)", TWO)),
+    Case(concat_from_sequence, "along a new axis",
+         model=graph("s = SequenceConstruct(x, z) y = ConcatFromSequence<axis = -1, new_axis = 1>(s)",
+                     "(float[n, 4] x, float[n, 4] z) => (float[n, 4, 2] y)")),
+    Case([sequence_construct, sequence_at], "what is taken out",
+         model=graph("s = SequenceConstruct(x, z, x) t = SequenceErase(s, last) u = SequenceErase(t) w = "
+                     "SequenceAt(t, one) v = SequenceAt(u, zero) y = Sub(v, w)",
+                     TWO, PLACES)),
+]
 NEGATIVES = [
     Case(sequence_at, "a place that is computed", target="tensorrt", why="",
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, i) y = Relu(a)",
@@ -37,14 +52,6 @@ NEGATIVES = [
                      PLACES)),
     Case(sequence_at, "a place beyond the end", target="tensorrt", why="out of bounds",
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, two) y = Relu(a)", TWO, PLACES)),
-    Case(sequence_at, "ONNX Runtime has sequences", why="runs it as it is",
-         model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, last) y = Relu(a)", TWO, PLACES)),
-    Case(sequence_length, "ONNX Runtime has sequences", why="runs it as it is",
-         model=graph("s = SequenceConstruct(x, z) y = SequenceLength(s)",
-                     "(float[2, 4] x, float[2, 4] z) => (int64 y)")),
-    Case(concat_from_sequence, "ONNX Runtime has sequences", why="runs it as it is",
-         model=graph("s = SequenceConstruct(x, z) y = ConcatFromSequence<axis = 1>(s)",
-                     "(float[n, 4] x, float[n, 4] z) => (float[n, 8] y)")),
     Case(sequence_construct, "a place that is computed", target="tensorrt", why="",
          model=graph("s = SequenceConstruct(x, z) t = SequenceErase(s, i) y = SequenceAt(t, zero)",
                      "(float[2, 4] x, float[2, 4] z, int64 i) => (float[2, 4] y)",
@@ -56,6 +63,11 @@ NEGATIVES = [
 @pytest.mark.parametrize("case", FIRES, ids=str)
 def test_fires(case):
     check_parses(case)
+
+
+@pytest.mark.parametrize("case", FOR_ANY_TARGET, ids=str)
+def test_fires_for_any_target(case):
+    check_fires(case)
 
 
 @pytest.mark.parametrize("case", NEGATIVES, ids=str)

@@ -35,11 +35,11 @@ def at(g: Graph, m: Sequence) -> Tensor:
     return g.sequence_at(made(g, m), m.place)
 
 
-@rule(patterns=[at], target="any", lacking=True)
+@rule(patterns=[at], target="any")
 def sequence_at(g: Graph, m: Sequence) -> Tensor:
     """Replace an element of a sequence by its tensor.
 
-    What: SequenceAt of a SequenceConstruct at a fixed place, if the target does not support sequences.
+    What: SequenceAt of a SequenceConstruct at a fixed place.
     Numerics: none.
     """
     place = index_of(m, len(m.parts))
@@ -52,11 +52,11 @@ def length(g: Graph, m: Sequence) -> Tensor:
     return g.sequence_length(made(g, m))
 
 
-@rule(patterns=[length], target="any", lacking=True)
+@rule(patterns=[length], target="any")
 def sequence_length(g: Graph, m: Sequence) -> Tensor:
     """Write the length of a sequence as a constant.
 
-    What: SequenceLength of a SequenceConstruct, if the target does not support sequences.
+    What: SequenceLength of a SequenceConstruct.
     Numerics: none.
     """
     return g.literal(np.array(len(m.parts), np.int64))
@@ -67,12 +67,11 @@ def joined(g: Graph, m: Sequence) -> Tensor:
     return g.concat_from_sequence(made(g, m), axis=m.axis, new_axis=m.new_axis)
 
 
-@rule(patterns=[joined], target="any", lacking=True)
+@rule(patterns=[joined], target="any")
 def concat_from_sequence(g: Graph, m: Sequence) -> Tensor:
     """Concatenate the tensors of a sequence by Concat.
 
-    What: ConcatFromSequence of a SequenceConstruct, along an existing or a new axis, if the target does not support
-    sequences.
+    What: ConcatFromSequence of a SequenceConstruct, along an existing or a new axis.
     Numerics: none.
     """
     parts = [g.unsqueeze(one, np.array([m.axis])) for one in m.parts] if m.new_axis else m.parts
@@ -94,7 +93,7 @@ def erased(g: Graph, m: Sequence) -> Tensor:
     return g.sequence_erase(made(g, m), m.place)
 
 
-@rule(patterns=[inserted, first, erased], target="any", lacking=True)
+@rule(patterns=[inserted, first, erased], target="any")
 def sequence_construct(g: Graph, m: Sequence) -> Tensor:
     """Write the insertion or removal of a tensor as a SequenceConstruct.
 
