@@ -50,8 +50,8 @@ def part(g: Graph, m: Pieces) -> Tensor:
 def sequence_at_of_split(g: Graph, m: Pieces) -> Tensor:
     """Replace a part of a split tensor by a Gather or a Slice.
 
-    What: SequenceAt, at a fixed place, of a SplitToSequence: Gather for parts that lose the axis, Slice for parts of one
-    size along an axis whose size is not fixed.  `split_to_sequence` replaces the others.
+    What: SequenceAt, at a fixed place, of a SplitToSequence.  Gather selects a part that loses the axis, Slice one of
+    the parts of one size along an axis whose size is not fixed.  `split_to_sequence` replaces the others.
     Numerics: none.  For a place behind the last part SequenceAt would stop the model, but the Slice is empty.
     """
     if m.loses_axis:

@@ -31,7 +31,8 @@ FIRES = [
                      TWO, PLACES)),
 ]
 FOR_ANY_TARGET = [
-    Case(sequence_at, "the last", graph("s = SequenceConstruct(x, z) a = SequenceAt(s, last) y = Relu(a)", TWO, PLACES)),
+    Case(sequence_at, "the last",
+         model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, last) y = Relu(a)", TWO, PLACES)),
     Case(sequence_at, "the sequence is an output", sites=2,
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Sub(a, b)",
                      "(float[2, 4] x, float[2, 4] z) => (float[2, 4] y, seq(float[2, 4]) s)", PLACES)),

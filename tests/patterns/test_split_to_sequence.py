@@ -7,7 +7,8 @@ from surgeon.patterns.cleanup.split_to_sequence import concat_of_split, sequence
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses, graph
 
-PLACES = "int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64 last = {-1}, int64[2] sizes = {1, 3}"
+NUMBERS = "int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64 last = {-1}"
+PLACES = f"{NUMBERS}, int64[2] sizes = {{1, 3}}"
 PAIR = "a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Sub(a, b)"
 ENDS = "a = SequenceAt(s, zero) b = SequenceAt(s, last) y = Sub(a, b)"
 

@@ -162,7 +162,8 @@ class PatternGraph(Graph):
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes=attributes, outputs=bound.outputs)
         if op in MIRRORED and not domain:
-            return self.any_of(*found, *self.emit("", MIRRORED[op], bound.inputs[::-1], attributes=attributes, outputs=1))
+            swapped = self.emit("", MIRRORED[op], bound.inputs[::-1], attributes=bound.attributes, outputs=1)
+            return self.any_of(*found, *swapped)
         return tuple(found) if bound.several else found[0]
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
