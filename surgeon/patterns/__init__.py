@@ -245,7 +245,12 @@ PURPOSES = {
 }
 """The purpose of each group, in the order of `surgeon rules`."""
 
-APPROXIMATE = {"tensorrt": ("dynamic_quantize_lstm",), "onnx": ("dynamic_quantize_lstm",)}
+APPROXIMATE = {
+    "ort": ("monotone_argmax",),
+    "transformers": ("monotone_argmax",),
+    "tensorrt": ("dynamic_quantize_lstm", "monotone_argmax"),
+    "onnx": ("dynamic_quantize_lstm", "monotone_argmax"),
+}
 
 _OLD_AND_NEW = """
     active_instance_norm_plugin:instance_norm_activation_plugin attention_cache:attention_kv_cache

@@ -127,7 +127,10 @@ EXTREME_HALF = Fill(
     may_overflow=True,
 )
 UNIFORM_LARGE = Fill(
-    "uniform large", lambda blank: edges.uniform_large(blank.narrow, blank.shape, blank.random), may_overflow=True
+    "uniform large",
+    lambda blank: edges.uniform_large(blank.narrow, blank.shape, blank.random),
+    ("large",),
+    may_overflow=True,
 )
 TINY = Fill(
     "tiny",
