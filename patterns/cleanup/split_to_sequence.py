@@ -52,7 +52,7 @@ def sequence_at_of_split(g: Graph, m: Pieces) -> Tensor:
 
     What: SequenceAt, at a fixed place, of a SplitToSequence.  Gather selects a part that loses the axis, Slice one of
     the parts of one size along an axis whose size is not fixed.  `split_to_sequence` replaces the others.
-    Numerics: none.  For a place behind the last part SequenceAt would stop the model, but the Slice is empty.
+    Numerics: none.  For a place after the last part, SequenceAt would stop the model, but the Slice is empty.
     """
     if m.loses_axis:
         return g.gather(m.x, np.array(m.place), axis=m.axis)
