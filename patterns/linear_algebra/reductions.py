@@ -7,7 +7,7 @@ replace, and other rules match the sums.
 from surgeon import Graph, Tensor, rule
 from ..activations.naive_softmax import DIFFERS
 
-DTYPES = ("float16", "float32", "int32", "int64")
+FLOATS = ("float16", "float32")  # ONNX Runtime computes ReduceSumSquare of integers in floating point
 
 
 def absolute_sum(g: Graph, x: Tensor, axes: list[int] | None = None, keepdims: int = 1) -> Tensor:
@@ -37,7 +37,7 @@ def log_sum_exp(g: Graph, x: Tensor, axes: list[int] | None = None, keepdims: in
     return g.any_of(log_sum(g, power, axes, keepdims), g.reduce_log_sum(power, axes, keepdims=keepdims))
 
 
-@rule(patterns=[absolute_sum], target="onnx", dtypes=DTYPES)
+@rule(patterns=[absolute_sum], target="onnx", dtypes=(*FLOATS, "int32", "int64"))
 def reduce_l1(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse a sum of absolute values into one ReduceL1 node.
 
@@ -47,7 +47,7 @@ def reduce_l1(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Ten
     return g.reduce_l1(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[square_sum], target="onnx", dtypes=DTYPES)
+@rule(patterns=[square_sum], target="onnx", dtypes=FLOATS)
 def reduce_sum_square(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse a sum of squares into one ReduceSumSquare node.
 
@@ -57,7 +57,7 @@ def reduce_sum_square(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int
     return g.reduce_sum_square(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[length], target="onnx", dtypes=("float16", "float32"))
+@rule(patterns=[length], target="onnx", dtypes=FLOATS)
 def reduce_l2(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the root of a sum of squares into one ReduceL2 node.
 
@@ -67,7 +67,7 @@ def reduce_l2(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Ten
     return g.reduce_l2(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[log_sum], target="onnx", dtypes=("float16", "float32"))
+@rule(patterns=[log_sum], target="onnx", dtypes=FLOATS)
 def reduce_log_sum(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the logarithm of a sum into one ReduceLogSum node.
 
@@ -77,7 +77,7 @@ def reduce_log_sum(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -
     return g.reduce_log_sum(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[log_sum_exp], target="onnx", dtypes=("float16", "float32"), differs=DIFFERS)
+@rule(patterns=[log_sum_exp], target="onnx", dtypes=FLOATS, differs=DIFFERS)
 def reduce_log_sum_exp(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the logarithm of a sum of exponentials into one ReduceLogSumExp node.
 

@@ -39,6 +39,8 @@ NEGATIVES = [
     Case(reduce_sum_square, "a product of two",
          model=graph("a = Mul(x, z) y = ReduceSum(a, last)", "(float[n, 4] x, float[n, 4] z) => (float[n, 1] y)", LAST),
          why=""),
+    Case(reduce_sum_square, "integers, which ONNX Runtime would compute in floating point", why="supports only",
+         model=graph("a = Mul(x, x) y = ReduceSum(a, last)", "(int64[n, 4] x) => (int64[n, 1] y)", LAST)),
     Case(reduce_sum_square, "without axes it reduces nothing", why="noop_with_empty_axes",
          model=graph("a = Mul(x, x) y = ReduceSum<noop_with_empty_axes = 1>(a)", "(float[n, 4] x) => (float[n, 4] y)")),
     Case(reduce_l2, "a mean", graph("a = Mul(x, x) b = ReduceMean<axes = [1]>(a) y = Sqrt(b)", ROWS), why=""),
