@@ -62,25 +62,40 @@ def no_op_cast(g: Graph, x: Tensor) -> Tensor:
     return x
 
 
-def dropped_out(g: Graph, x: Tensor, ratio: float | None = None, mode: bool | None = None, **attributes: Any) -> Tensor:
+def dropped_out(
+    g: Graph, x: Tensor, ratio: float | None = None, mode: Tensor | None = None, **attributes: Any
+) -> Tensor:
     """A Dropout of x, which drops elements in training."""
     return g.dropout(x, ratio, mode, **attributes)
 
 
-def is_inference(match: Match, attributes: dict[str, Any], mode: bool | None = None) -> None:
-    """Require inference: is_test decides before opset 7, training_mode from opset 12 on."""
-    require(not mode, "training_mode is set")
-    require((match.scope.opset or 0) >= 7 or attributes.get("is_test") == 1, "is_test is not set")
+def with_mask(
+    g: Graph, x: Tensor, ratio: float | None = None, mode: Tensor | None = None, **attributes: Any
+) -> tuple[Tensor, Tensor]:
+    """The same with the elements that it does not drop."""
+    y, mask = g.dropout(x, ratio, mode, outputs=2, **attributes)
+    return y, mask
 
 
-@rule(patterns=[dropped_out], conditions=[is_inference], target="any")
-def no_op_dropout(g: Graph, x: Tensor) -> Tensor:
+def drops_nothing(
+    match: Match, attributes: dict[str, Any], ratio: float | None = None, mode: Tensor | None = None
+) -> None:
+    """Require a ratio of 0, or inference: is_test decides before opset 7, training_mode from opset 12 on."""
+    opset = match.scope.opset or 0
+    is_inference = mode is None or (mode.is_constant and not mode.values.any())
+    require(ratio == 0 or is_inference, "training_mode may be set")
+    require(ratio == 0 or opset >= 7 or attributes.get("is_test") == 1, "is_test is not set")
+    require(len(match.outputs) == 1 or opset >= 12, "before opset 12, kernels differ in the mask")
+
+
+@rule(patterns=[dropped_out, with_mask], conditions=[drops_nothing], target="any")
+def no_op_dropout(g: Graph, x: Tensor, match: Match) -> Any:
     """Remove Dropout nodes that drop nothing.
 
-    What: Dropout at inference whose mask has no consumers.
+    What: Dropout at inference or with a ratio of 0.  A mask that is read is true everywhere.
     Numerics: none.
     """
-    return x
+    return x if len(match.outputs) == 1 else (x, g.expand(True, g.shape(x)))
 
 
 def alone(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
@@ -111,6 +126,17 @@ def no_op_arithmetic(g: Graph, x: Tensor) -> Tensor:
     What: x · 1, x / 1, x + 0 and x − 0 with constants of exactly these values, if the shape stays the same.
     Numerics: none, except that −0.0 stays −0.0 (−0.0 + 0 is 0.0).  A sum that is a divisor stays, because in half
     precision the 0 may be a rounded ε, as in x / (y + 1e-8).
+    """
+    return x
+
+
+@rule(search=searches.neutral_tensors, conditions=[keeps_shape], target="any")
+def no_op_tensors(g: Graph, x: Tensor) -> Tensor:
+    """Remove products and quotients with a tensor of ones, and sums and differences with one of zeros.
+
+    What: as `no_op_arithmetic`, with constants of several elements.  The rule runs after others, because they need the
+    weights and the biases of a model before its training, which are ones and zeros.
+    Numerics: as `no_op_arithmetic`.
     """
     return x
 

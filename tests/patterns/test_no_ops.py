@@ -11,7 +11,9 @@ from surgeon.patterns.cleanup.no_ops import (
     no_op_cast,
     no_op_concat,
     no_op_dropout,
+    no_op_tensors,
 )
+from surgeon.patterns.norms.layer_norm import layer_norm
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -71,6 +73,27 @@ FIRES = [
         model("a = Dropout<is_test = 1>(x) y = Relu(a)", opset=6),
         check=False,
     ),
+    Case(no_op_dropout, "a ratio of 0 in training",
+         model("a = Dropout(x, r, t) y = Relu(a)", constants="float r = {0}, bool t = {1}")),
+    Case(no_op_dropout, "a ratio of 0, and a computed mode",
+         model("s = ReduceSum<keepdims = 0>(x) t = Cast<to = 9>(s) a = Dropout(x, r, t) y = Relu(a)",
+               constants="float r = {0}")),
+    Case(no_op_dropout, "a ratio of 0 before opset 7", check=False, model=model(
+        "a = Dropout<ratio = 0.0>(x) y = Relu(a)", opset=6)),
+    Case(no_op_dropout, "whose mask is read", model("a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)")),
+    Case(no_op_dropout, "whose mask is read in training", model=model(
+        "a, m = Dropout(x, r, t) b = Where(m, a, x) y = Relu(b)", constants="float r = {0}, bool t = {1}")),
+    Case(no_op_tensors, "times ones", model("a = Mul(k, x) y = Relu(a)", "n, 2", constants="float[2] k = {1, 1}")),
+    Case(no_op_tensors, "over a matrix of ones",
+         model("a = Div(x, k) y = Relu(a)", "2, 2", constants="float[2, 2] k = {1, 1, 1, 1}")),
+    Case(no_op_tensors, "plus and minus zeros", model=model(
+        "a = Add(x, k) b = Sub(a, k) y = Relu(b)", "n, 2", constants="float[2] k = {0, 0}")),
+    Case(no_op_tensors, "times integers", model=model(
+        "a = Mul(x, k) y = Neg(a)", "n, 2", dtype="int64", constants="int64[1, 2] k = {1, 1}")),
+    Case([no_op_tensors, layer_norm], "behind rules that take weights and biases", model=model(
+        "m = ReduceMean<axes = [-1]>(x) c = Sub(x, m) p = Pow(c, two) v = ReduceMean<axes = [-1]>(p) e = Add(v, eps) "
+        "s = Sqrt(e) d = Div(c, s) f = Mul(d, k) a = Add(f, z) y = Relu(a)", constants="float two = {2}, "
+        "float eps = {1e-5}, float[4] k = {1, 1, 1, 1}, float[4] z = {0, 0, 0, 0}")),
     Case(no_op_concat, "of one tensor", model("a = Concat<axis = 1>(x) y = Relu(a)")),
     Case(no_op_concat, "the largest of one", model("a = Max(x) b = Sum(a) y = Relu(b)"), sites=2),
     Case(no_op_arithmetic, "times 1", model("a = Mul(k, x) y = Relu(a)", constants="float k = {1}")),
@@ -136,15 +159,25 @@ NEGATIVES = [
     Case(
         no_op_cast, "it rounds", model("a = Cast<to = 10>(x) b = Relu(a) y = Cast<to = 1>(b)"), why="casts from float32"
     ),
-    Case(
-        no_op_dropout, "its mask is used", model("a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)"), why="also read by"
-    ),
-    Case(
-        no_op_dropout,
-        "it trains",
-        model("a = Dropout(x, r, t) y = Relu(a)", constants="float r = {0.5}, bool t = {1}"),
-        why="training_mode is set",
-    ),
+    Case(no_op_dropout, "its mask is used before opset 12", why="kernels differ in the mask", model=model(
+        "a, m = Dropout(x) b = Where(m, a, x) y = Relu(b)", opset=11)),
+    Case(no_op_dropout, "it trains", why="training_mode may be set", model=model(
+        "a = Dropout(x, r, t) y = Relu(a)", constants="float r = {0.5}, bool t = {1}")),
+    Case(no_op_dropout, "it may train", why="training_mode may be set", model=model(
+        "s = ReduceSum<keepdims = 0>(x) t = Cast<to = 9>(s) a = Dropout(x, r, t) y = Relu(a)",
+        constants="float r = {0.5}")),
+    Case(no_op_dropout, "its ratio is computed", why="", model=model(
+        "r = ReduceMean<keepdims = 0>(x) a = Dropout(x, r, t) y = Relu(a)", constants="bool t = {1}")),
+    Case(no_op_tensors, "ones and another number", why="no tensor of ones", model=model(
+        "y = Mul(k, x)", "n, 2", constants="float[2] k = {1, 2}")),
+    Case(no_op_tensors, "ones over x", why="no tensor of ones", model=model(
+        "y = Div(k, x)", "n, 2", constants="float[2] k = {1, 1}")),
+    Case(no_op_tensors, "zeros that spread x", why="more axes or elements", model=model(
+        "a = Add(x, k) y = Relu(a)", "n, 1", made="n, 2", constants="float[2] k = {0, 0}")),
+    Case(no_op_tensors, "zeros for each row", why="more axes or elements", model=model(
+        "a = Add(x, k) y = Relu(a)", "n, 4", made="2, 4", constants="float[2, 1] k = {0, 0}")),
+    Case(no_op_tensors, "plus zeros, what others divide by", why="no tensor of ones", model=model(
+        "a = Add(x, k) y = Div(a, x)", "n, 2", constants="float[2] k = {0, 0}")),
     Case(
         no_op_dropout,
         "it trains before opset 7",

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 from onnx import FunctionProto
 
-from surgeon.ir.constants import CONSTANT_OPS
+from surgeon.ir.constants import CONSTANT_OPS, Constants
 from surgeon.ir.divisors import divides
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name, split_op
@@ -21,27 +22,37 @@ NEUTRAL = {op.name: op.algebra.neutral for op in OP_TRAITS.values() if op.algebr
 PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # positions of the constant
 
 
-def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
+def _neutral_arithmetic(index: Index, scope: Scope, *, of_one: bool = True) -> Iterator[Found]:
     """Products and quotients with 1, sums and differences with 0; 1e-12 is not 0.
 
     A sum of floats stays if it is a divisor: adding 0 turns -0 into 0, which changes the sign of the quotient.  Binds
-    `x`, the `constant`, and `y`, the result.
+    `x`, the `constant`, and `y`, the result.  of_one: with constants of one element; else of several.
     """
-    producers, scalar, found = scope.producers, partial(index.constants.scalar, scope), list[tuple[Node, int]]()
+    producers, found = scope.producers, list[tuple[Node, int]]()
+    held = partial(_is_float, index.constants, scope, of_one=of_one)
     for op, number in NEUTRAL.items():
         for node in scope.by_op.get(op, ()):
             for place in PLACES[op] if node.alive and len(node.inputs) == 2 else ():
                 name = node.inputs[place]
                 if name in producers and producers[name].op not in CONSTANT_OPS:
                     continue
-                constant = scalar(name)  # only of one element: a weight of ones is data
-                if constant is not None and constant[0] == number:
-                    if not (constant[3] and number == 0 and _makes_a_divisor(node, scope, place)):
+                if (is_float := held(name, number)) is not None:
+                    if not (is_float and number == 0 and _makes_a_divisor(node, scope, place)):
                         found.append((node, place))
                     break
     for node, place in sorted(found, key=lambda item: item[0].slot):
         if node.alive:
             yield _found(node, place)
+
+
+def _is_float(constants: Constants, scope: Scope, name: str, number: float, *, of_one: bool) -> bool | None:
+    """Whether a constant of one or of several elements is of floats; None if it is not the number everywhere."""
+    if of_one:
+        known = constants.scalar(scope, name)
+        return known[3] if known is not None and known[0] == number else None
+    held = constants.get(scope, name)
+    is_number = held is not None and held.array.size > 1 and np.all(held.array == number)
+    return held.array.dtype.kind not in "iu" if held is not None and is_number else None
 
 
 def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
@@ -50,6 +61,14 @@ def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
 
 
 neutral_arithmetic = Search(_neutral_arithmetic, "nothing is multiplied or divided by 1, and nothing added to 0")
+
+
+def _neutral_tensors(index: Index, scope: Scope) -> Iterator[Found]:
+    """Products and quotients with several ones, sums and differences with zeros, that no rule takes as weights."""
+    return _neutral_arithmetic(index, scope, of_one=False)
+
+
+neutral_tensors = Search(_neutral_tensors, "no tensor of ones is a factor or divisor, no zeros an addend", last=True)
 
 
 def _found(node: Node, place: int) -> Found:
