@@ -17,7 +17,8 @@ class AttentionScores(WhereMask):
 
     sink: one more score of each head, which takes weight and has no value (gpt-oss, arXiv:2508.10925). wide: the dtype
     to which the values are cast. guarded: the weights if NaN becomes 0. zero: the number that replaces weights of
-    hidden scores. read: the values that the weights multiply.
+    hidden scores. read: the values that the weights multiply. changes_hidden_rows: a rule may change the weights of
+    rows that a condition and a mask hide together.
     """
 
     q: Tensor
@@ -35,6 +36,7 @@ class AttentionScores(WhereMask):
     guarded: Tensor | Any = None
     zero: float | Any = None
     read: Tensor | Any = None
+    changes_hidden_rows: bool = False
 
     @property
     def masks(self) -> list[Tensor]:

@@ -105,7 +105,7 @@ def masked_value_for(m: AttentionScores, dtype: Any) -> Any:
         return np.array(least, dtype)
     is_told = all(masks_nothing(mask) for mask in m.masks) and leaves_a_key_in_each_row(*m.condition)
     require(
-        is_told or least <= low < ABSORBING_VALUE,
+        is_told or m.changes_hidden_rows or least <= low < ABSORBING_VALUE,
         f"a row that the condition and a mask hide together would change, because {low:g} does not absorb the scores",
     )
     return np.array(max(low, least), dtype)

@@ -12,6 +12,7 @@ from ._fused_attention import FusedAttention, any_ort_attention, behind_past, be
 from ._masks import MASKING_THRESHOLD, may_mask_other_keys
 
 HIDDEN = {**DIFFERS, "extreme": "hidden keys stay hidden even if all other keys have lower scores"}
+PADDED = {**HIDDEN, "hidden_rows": "a row whose keys the condition and the mask all hide has other weights"}
 
 
 def core(g: Graph, m: AttentionCore) -> Tensor:
@@ -85,3 +86,21 @@ def masked_attention(g: Graph, m: AttentionCore) -> Tensor:
 @masked_attention.on("onnx", opset=23)
 def _(g: Graph, m: AttentionCore) -> Tensor:
     return emit_onnx_attention(g, m)
+
+
+@rule(patterns=[by_condition], conditions=[is_core_supported, hides_scores], differs=PADDED)
+def padded_attention(g: Graph, m: AttentionCore) -> Tensor:
+    """Fuse an attention with a condition and a mask, although a row that both hide together changes.
+
+    What: as `masked_attention`, for a low number that does not absorb scores, such as the −10,000 of GPT-2 for later
+    keys, and a mask of padding that is added.  In a row without a visible key, the graph ranks later keys above
+    padding.  The fused node adds the low number to the scores instead of replacing them, so it ranks them by score too.
+    Texts that are padded on the left have such rows, in the padding itself.
+    Numerics: rounding only for rows with a visible key.
+    """
+    return emit_ort_attention(g, m.but(changes_hidden_rows=True))
+
+
+@padded_attention.on("onnx", opset=23)
+def _(g: Graph, m: AttentionCore) -> Tensor:
+    return emit_onnx_attention(g, m.but(changes_hidden_rows=True))

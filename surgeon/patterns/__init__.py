@@ -246,10 +246,10 @@ PURPOSES = {
 """The purpose of each group, in the order of `surgeon rules`."""
 
 APPROXIMATE = {
-    "ort": ("monotone_argmax",),
-    "transformers": ("monotone_argmax",),
-    "tensorrt": ("dynamic_quantize_lstm", "monotone_argmax"),
-    "onnx": ("dynamic_quantize_lstm", "monotone_argmax"),
+    **dict.fromkeys(("ort", "transformers"), ("attention:padded_attention", "monotone_argmax")),
+    **dict.fromkeys(
+        ("tensorrt", "onnx"), ("dynamic_quantize_lstm", "attention:padded_attention", "monotone_argmax")
+    ),
 }
 
 _OLD_AND_NEW = """

@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention.attention import attention, masked_attention
+from surgeon.patterns.attention.attention import attention, masked_attention, padded_attention
 from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
 from surgeon.patterns.cleanup.constant_folding import constant_folding
 
@@ -43,6 +43,11 @@ THREE = "float[n, s, 8] q, float[n, 8, t] k, float[n, t, 6] v, float[n, s, t] m"
 HALF = half(INPUTS).replace("float16[b, 1, s, t] m", "float[b, 1, s, t] m")
 
 HIDDEN = f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low)"
+PADDING = "float[b, 4, s, 8] q, float[b, 4, 8, t] k, float[b, 4, t, 6] v, bool[b, 1, s, t] c, float[b, 1, 1, t] pad"
+PADDED = (
+    f"{SCORES.replace('x =', 'z =')} few = Constant<value_float = -10000.0>() unit = Constant<value_float = 1.0>() "
+    "i = Sub(unit, pad) h = Mul(i, few) w = Where(c, z, few) x = Add(w, h)"
+)
 ZEROED = "p = Softmax<axis = -1>(x) u = Where(c, p, zero) y = MatMul(u, v)"
 HALVES = "<float16 scale = {13568}, float16 low = {64511}>"  # as bits: 0.25 and -65504
 
@@ -106,6 +111,12 @@ FIRES = [
          graph(f"{SCORES.replace('x =', 'z =')} x = Where(c, z, low) {END}")),
     Case(masked_attention, "scores chosen by a condition, and a mask behind it",
          graph(f"{SCORES.replace('x =', 'z =')} w = Where(c, z, low) x = Add(w, m) {END}")),
+    Case(padded_attention, "later keys hidden as in GPT-2, and padding", graph(
+        f"{PADDED} {END}", PADDING)),
+    Case(padded_attention, "later keys hidden as in GPT-2, and padding, for the standard op", target="onnx",
+         model=graph(f"{PADDED} {END}", PADDING, 23)),
+    Case(padded_attention, "padding before the condition", graph(
+        f"{PADDED.replace('Where(c, z, few)', 'Add(z, h)').replace('Add(w, h)', 'Where(c, w, few)')} {END}", PADDING)),
     Case(masked_attention, "biased scores hidden by a condition",
          graph(f"{SCORES.replace('x =', 'z =')} w = Add(z, m) x = Where(c, low, w) {END}")),
     Case(masked_attention, "scores hidden by a condition",
@@ -196,6 +207,12 @@ NEGATIVES = [
     Case(attention, "scores times 0", why="a scale of 0", model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}")),
     Case(attention, "scores times 0, for the standard op", why="a scale of 0", target="onnx",
          model=graph(f"a = MatMul(q, k) x = Mul(a, zero) {END}", opset=23)),
+    Case(masked_attention, "later keys hidden as in GPT-2, and padding", why="-10000 does not absorb the scores",
+         model=graph(f"{PADDED} {END}", PADDING)),
+    Case(padded_attention, "a number that hides nothing", why="too high to hide a score",
+         model=graph(f"{PADDED.replace('-10000.0', '-100.0')} {END}", PADDING)),
+    Case(padded_attention, "a condition of another batch", why="the mask has mb batches",
+         model=graph(f"{PADDED} {END}", PADDING.replace("bool[b, 1", "bool[mb, 1"))),
     Case(masked_attention, "a row that both may hide together", why="-65504 does not absorb the scores",
          model=graph(f"{HIDDEN.replace('x =', 'w =')} x = Add(w, m) {END}", half(INPUTS), 17, "float16[b, 4, s, 6]",
                      HALVES)),
