@@ -36,16 +36,14 @@ def hidden(g: Graph, m: Multiplied) -> Tensor:
 def multiplicative_mask(g: Graph, m: Multiplied) -> Tensor:
     """Hide scores with Where instead of multiplying them by zeros and ones, so that the attention rules match.
 
-    What: softmax(x · shown + low · (1 − shown)). shown is a boolean cast to a number, or elements of a constant of
-    zeros and ones.
+    What: softmax(x · shown + low · (1 − shown)). shown is a boolean cast to a number, elements of a constant of zeros
+    and ones, or of an input that is declared as such, with `--assume "NAME: mask"` (Megatron).
     Numerics: exact for finite scores.
     """
     truth = m.truth
     if truth is None or truth.dtype != "bool":
         values = m.shown.drawn_from
-        require(
-            values is not None and bool(np.isin(values, (0, 1)).all()),
-            "the mask may contain numbers other than 0 and 1",
-        )
+        is_constant = values is not None and bool(np.isin(values, (0, 1)).all())
+        require(is_constant or m.shown.holds("mask"), "the mask may contain numbers other than 0 and 1")
         truth = g.cast(m.shown, to=bool)
     return g.softmax(g.where(truth, m.x, m.low if m.high is None else -m.high), axis=-1)

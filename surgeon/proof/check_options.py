@@ -57,7 +57,7 @@ class CheckOptions:
     """Report the branches of the original nodes that no input of a proof reaches, such as values below a threshold.
     This does not change any result."""
     assume: Sequence[str] | Mapping[str, str] = ()
-    """Assumption about the values of an input: a range such as 0..1, finite, nonzero or sorted; for a mask,
+    """Assumption about the values of an input: a range such as 0..1, finite, nonzero, sorted, mask;
     left-padded, right-padded or no padding.  In Python, "NAME: WORDS", or words by name."""
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ def compare(
         run_time: seconds of processor time that one run of a model may take.
         runtime: runtime of the other model: "onnxruntime", or "tensorrt", which needs an NVIDIA GPU and runs without
             TF32.  The original runs under ONNX Runtime.
-        assume: assumption about the values of an input: a range such as 0..1, finite, nonzero or sorted; for a mask,
+        assume: assumption about the values of an input: a range such as 0..1, finite, nonzero, sorted, mask;
             left-padded, right-padded or no padding.  Assumptions in the metadata of either model count too.  In Python,
             "NAME: WORDS", or words by name.
 

@@ -31,12 +31,16 @@ FIRES = [
     Case(multiplicative_mask, "a truth that is made a number", graph(f"m = Cast<to = 1>(c) {SCORES} {ADDED} {SOFT}")),
     Case(multiplicative_mask, "a mask that others read too", graph(
         f"m = Cast<to = 1>(c) {SCORES} {ADDED} {SOFT} n = Neg(m)", "float[b, 4, s, 3] y, float[b, 1, 1, 3] n")),
+    Case(multiplicative_mask, "an input that is declared as a mask, as Megatron has it", assume=["f: mask"],
+         model=graph(f"m = Slice(f, none, till, two) {SCORES} {TAKEN} {SOFT}")),
     Case([multiplicative_mask, masked_attention], "an attention", graph(
         f"{ROW} {SCORES} {TAKEN} {END}", "float[b, 4, s, 8] y")),
 ]
 NEGATIVES = [
     Case(multiplicative_mask, "numbers that are given", why="other than 0 and 1",
          model=graph(f"m = Identity(f) {SCORES} {ADDED} {SOFT}")),
+    Case(multiplicative_mask, "an input that is declared to be between 0 and 1", why="other than 0 and 1",
+         model=graph(f"m = Identity(f) {SCORES} {ADDED} {SOFT}"), assume=["f: 0..1"]),
     Case(multiplicative_mask, "a number that is no truth", why="other than 0 and 1",
          model=graph(f"n = Cast<to = 7>(f) m = Cast<to = 1>(n) {SCORES} {ADDED} {SOFT}")),
     Case(multiplicative_mask, "a half", why="other than 0 and 1",

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from surgeon.analysis.assumptions.assumption import (
     FINITE,
+    MASK,
     MASKS,
     NO_PADDING,
     NONZERO,
@@ -120,7 +121,8 @@ def follows(index: Index, scope: Scope, name: str, wanted: Assumption) -> bool:
         least, largest, *_ = ranges[ranges.edges.tensor(scope, name)]
         low, high = known.bounds or (least, largest)
         if max(least, low) <= min(largest, high):
-            known = Assumption.of(known.words, (max(least, low), min(largest, high)))
+            words = (*known.words, MASK) if max(least, low) >= 0 and min(largest, high) <= 1 else known.words
+            known = Assumption.of(words, (max(least, low), min(largest, high)))
     return known.implies(wanted)
 
 

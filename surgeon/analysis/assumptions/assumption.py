@@ -1,9 +1,9 @@
 """Assumptions on the values of an input: a closed vocabulary, and the meaning of each word for an array.
 
 A range such as `0..1` contains every element, ends included; NaN is in none.  `finite`: no NaN and no infinity.
-`nonzero`: no zero of either sign.  `sorted`: along the last axis no element is below the one before.  `right-padded` is
-a mask whose rows along the last axis are ones, at least one, then zeros; in `left-padded` the zeros come first; `no
-padding` means only ones.  Commas join several: `0..31999, sorted`.
+`nonzero`: no zero of either sign.  `sorted`: along the last axis no element is below the one before.  `mask`: only
+zeros and ones.  `right-padded` is a mask whose rows along the last axis are ones, at least one, then zeros; in
+`left-padded` the zeros come first; `no padding` means only ones.  Commas join several: `0..31999, sorted`.
 """
 
 import math
@@ -17,9 +17,10 @@ import numpy as np
 from surgeon.errors import UsageError
 from surgeon.text import close_matches
 
-LEFT_PADDED, RIGHT_PADDED, NO_PADDING = "left-padded", "right-padded", "no padding"
+LEFT_PADDED, RIGHT_PADDED, NO_PADDING, MASK = "left-padded", "right-padded", "no padding", "mask"
 SORTED, FINITE, NONZERO = "sorted", "finite", "nonzero"
-MASKS = (NO_PADDING, LEFT_PADDED, RIGHT_PADDED)
+PADDED = (NO_PADDING, LEFT_PADDED, RIGHT_PADDED)
+MASKS = (*PADDED, MASK)
 WORDS = (*MASKS, SORTED, FINITE, NONZERO)
 """All words; the only other assumption is a range."""
 VOCABULARY = f"{', '.join(map(repr, WORDS))}, or a range such as 0..1"
@@ -43,12 +44,14 @@ class Assumption:
         known, is_mask = set(words), not set(MASKS).isdisjoint(words)
         if LEFT_PADDED in known:
             known.add(SORTED)
-        bounds = _common(bounds, (0, 1)) if is_mask else bounds
+        if is_mask:
+            known.add(MASK)
+            bounds = _common(bounds, (0, 1))
         has_no_zero = NONZERO in known or (bounds is not None and not bounds[0] <= 0 <= bounds[1])
         if bounds == (1, 1) or (is_mask and (has_no_zero or {RIGHT_PADDED, SORTED} <= known)):
             known.add(NO_PADDING)
         if NO_PADDING in known:
-            known.update((LEFT_PADDED, RIGHT_PADDED, SORTED))
+            known.update((*MASKS, SORTED))
             bounds, has_no_zero = _common(bounds, (1, 1)), True
         if has_no_zero:
             known.add(NONZERO)
@@ -165,7 +168,8 @@ class Assumption:
             return array
         numbers = _numbers(array)
         if not _is_free(self.words, MASKS):
-            numbers = _padded(numbers != 0, self.words)
+            is_shown = numbers != 0
+            numbers = is_shown if _is_free(self.words, PADDED) else _padded(is_shown, self.words)
         if self.bounds is not None:
             numbers = _into_range(numbers, *self._bounds_in(array.dtype))
         if FINITE in self.words and numbers.dtype.kind == "f":
