@@ -376,3 +376,22 @@ def test_a_pattern_of_190_operations_matches_on_a_stack_of_the_usual_size():
     end = written(6, nodes)
     after, _ = run(graph(f"{' '.join(nodes)} y = Neg({end})"), make(wide, lambda g, x: g.relu(x)), check="none")
     assert [node.op_type for node in after.graph.node] == ["Relu", "Neg"]
+
+
+def test_a_sum_of_two_is_an_add():
+    """In the model and in the pattern; the node keeps its op in the file, and a Sum of three is none."""
+
+    def added(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.add(x, 1.0))
+
+    def summed(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(g.sum(x, 1.0))
+
+    one = "float one = {1}"
+    for pattern in (added, summed):
+        for body in ("s = Sum(x, one) y = Relu(s)", "s = Sum(one, x) y = Relu(s)", "s = Add(x, one) y = Relu(s)"):
+            assert len(matches(graph(body, constants=one), pattern)) == 1
+        assert not matches(graph("s = Sum(x, one, x) y = Relu(s)", constants=one), pattern)
+        assert not matches(graph("s = my.Sum(x, one) y = Relu(s)", constants=one, header=opset(17)), pattern)
+    (match,) = matches(graph("s = Sum(x, one) y = Relu(s)", constants=one), added)
+    assert [node.proto.op_type for node in match.nodes] == ["Sum", "Relu"]

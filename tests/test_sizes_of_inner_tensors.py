@@ -76,7 +76,7 @@ def test_a_mask_that_is_as_large_as_what_it_is_for():
     """The path from the sizes leads back into the match, through an input of its pattern."""
     masked = make(
         lambda g, q, k, mask: g.softmax(g.add(g.matmul(q, k), mask)),
-        lambda g, q, k, mask: g.softmax(g.sum(g.abs(g.neg(mask)), g.matmul(q, k))),
+        lambda g, q, k, mask: g.softmax(g.max(g.sum(g.abs(g.neg(mask)), g.matmul(q, k)))),
         name="masked",
     )
     body = "s = MatMul(q, k) h = Shape(s) c = ConstantOfShape(h) u = Trilu(c, one) a = Add(s, u) y = Softmax(a)"

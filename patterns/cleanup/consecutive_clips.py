@@ -1,4 +1,4 @@
-"""Chains of Clip and Relu, of Min, and of Max that become one node."""
+"""Chains of Clip and Relu, of Min, of Max, and of ops without effect on their own result, that become one node."""
 
 from functools import reduce
 from math import inf, isnan, prod
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Tensor, require, rule
+from surgeon import Captures, Graph, Match, Tensor, require, rule
 
 
 def limited_twice(
@@ -147,3 +147,20 @@ def consecutive_maxima(g: Graph, m: Extremes) -> Tensor:
     Numerics: none.
     """
     return g.max(*merged(g, m, np.maximum))
+
+
+def applied_twice(g: Graph, x: Tensor) -> Tensor:
+    """A node of a node of the same op, which changes nothing the second time."""
+    ops = ("Sign", "Abs", "Ceil", "Floor", "Round")
+    return g.any_of(*(g.op(op, g.capture("once", g.op(op, x))) for op in ops))
+
+
+@rule(patterns=[applied_twice], target="any")
+def repeated_rounding(g: Graph, x: Tensor, match: Match) -> Tensor:
+    """Merge two equal nodes in a row into one, if the second has no effect.
+
+    What: Sign of Sign, and the same for Abs, Ceil, Floor and Round.
+    Numerics: none.
+    """
+    made: Tensor = g.op(match.root.op, x)
+    return made

@@ -1,4 +1,4 @@
-"""Tensors filled with one number that are multiplied or added, as exporters write for baddbmm."""
+"""Tensors filled with one number that are multiplied, added or cast, as exporters write for baddbmm."""
 
 from typing import Any
 
@@ -10,10 +10,12 @@ from .._common.axes import broadcasts_to
 
 
 class FilledTensor(Captures):
-    """A number, the shape that it fills, and the other operand of a product or sum."""
+    """A number, the shape that it fills, and the other operand of a product or sum, or the result of a Cast."""
 
     x: Tensor | Any = None
     full: Tensor
+    made: Tensor | Any = None
+    to: int | Any = None
     factor: Constant | Any = None
     shape: Tensor
     number: Constant | Any = None
@@ -57,6 +59,28 @@ def scaled_full(g: Graph, m: FilledTensor) -> Tensor:
     with np.errstate(all="ignore"):  # infinity times 0 is NaN here too
         product = m.value * m.factor.values.reshape(())
     return g.expand(product, m.shape)
+
+
+def converted(g: Graph, m: FilledTensor) -> Tensor:
+    """The filled tensor in another dtype."""
+    m.made = g.cast(full(g, m), to=m.to)
+    return m.made
+
+
+@rule(patterns=[converted], target="any")
+def cast_full(g: Graph, m: FilledTensor) -> Tensor:
+    """Cast a number before it is expanded to a shape.
+
+    What: Cast of a ConstantOfShape or an Expand of one number.
+    Numerics: none.  An integer that the new dtype cannot represent stays, because runtimes cast it differently.
+    """
+    require(m.value.size == 1, "more than one number is expanded")
+    require(m.made.dtype is not None and m.made.dtype.kind not in "OSU", "the Cast does not return numbers")
+    with np.errstate(all="ignore"):
+        number = m.value.astype(m.made.dtype)
+        is_kept = m.made.dtype in (np.bool_, np.float32, np.float64) or bool(np.all(number == m.value))
+    require(is_kept, f"{m.made.dtype} cannot represent {m.value.item()}")
+    return g.expand(number, m.shape) if m.number is not None else g.constant_of_shape(m.shape, value=number.reshape(1))
 
 
 def plus(g: Graph, m: FilledTensor) -> Tensor:

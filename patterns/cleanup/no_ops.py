@@ -100,14 +100,20 @@ def no_op_dropout(g: Graph, x: Tensor, match: Match) -> Any:
 
 def alone(g: Graph, x: Tensor, **attributes: Any) -> Tensor:
     """A node for several inputs that has only one."""
-    return g.any_of(g.concat(x, **attributes), g.sum(x), g.max(x), g.min(x))
+    return g.any_of(g.concat(x, **attributes), g.sum(x), g.mean(x), g.max(x), g.min(x))
 
 
-@rule(patterns=[alone], target="any")
+def alone_part(g: Graph, x: Tensor, size: Tensor | None = None, **attributes: Any) -> Tensor:
+    """A Split with one output."""
+    part: Tensor = g.op("Split", x, size, outputs=1, **attributes)
+    return part
+
+
+@rule(patterns=[alone, alone_part], target="any")
 def no_op_concat(g: Graph, x: Tensor) -> Tensor:
-    """Remove nodes for several inputs that have only one.
+    """Remove nodes for several inputs or outputs that have only one.
 
-    What: Concat, Sum, Max and Min of one input.
+    What: Concat, Sum, Mean, Max and Min of one input, and Split into one output.
     Numerics: none.
     """
     return x

@@ -30,6 +30,12 @@ def residual_sum(g: Graph, m: Residual) -> Tensor:
     return g.add(*(half_to_float32(g, part) for part in (m.x, m.skip, m.bias) if part is not None))
 
 
+def is_added(m: Residual) -> None:
+    """Require Add nodes.  A Sum of two tensors matches too, but `residual_sum` writes it to keep the nodes apart."""
+    is_sum = any(node.proto.op_type == "Sum" for node in m.match.nodes)
+    require(not is_sum, "a Sum before a norm keeps the two apart, which is faster on a CPU")
+
+
 def fits_skip_norm_kernel(m: Residual) -> None:
     """Require inputs that the kernel of ONNX Runtime supports: two or three axes, and vectors.
 

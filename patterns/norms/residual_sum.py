@@ -2,10 +2,10 @@
 
 from surgeon import Graph, Tensor, rule
 from . import skip_layer_norm, skip_rms_norm
-from ._residual import Residual
+from ._residual import Residual, is_added
 
 
-@rule(patterns=[skip_layer_norm.with_sum], dtypes="float32", ep="cpu", form_patterns=[])
+@rule(patterns=[skip_layer_norm.with_sum], conditions=[is_added], dtypes="float32", ep="cpu", form_patterns=[])
 def residual_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """Write the residual before a layer normalisation as Sum, so that ONNX Runtime does not fuse the two on a CPU.
 
@@ -19,7 +19,7 @@ def residual_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
 
 
-@rule(patterns=[skip_rms_norm.with_sum], dtypes="float32", ep="cpu", form_patterns=[])
+@rule(patterns=[skip_rms_norm.with_sum], conditions=[is_added], dtypes="float32", ep="cpu", form_patterns=[])
 def residual_rms_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """Write the residual before an RMSNorm as Sum.  On a CPU this is faster than one fused node.
 

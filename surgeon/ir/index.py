@@ -17,7 +17,7 @@ from surgeon.errors import GraphError
 from surgeon.file.model import InMemoryModel, Model
 from surgeon.ir.constants import Constants
 from surgeon.ir.function_table import LocalFunctions
-from surgeon.ir.scope import Node, Scope, qualified_name, split_op
+from surgeon.ir.scope import Node, Scope, qualified_name, split_op, usual_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
@@ -257,10 +257,12 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
         op = qualified_name(domain, op) if domain else op
+        read = proto.input[:]  # a slice is faster than a loop, which queries protobuf for each name
+        if op == "Sum":
+            op = usual_op(op, len(read))
         if op not in kinds:
             kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
         op, may_hold_bodies, list_it = kinds[op]
-        read = proto.input[:]  # a slice is faster than a loop, which queries protobuf for each name
         inputs = tuple(map(shared, read, read))
         outputs = tuple(proto.output[:])
         node = Node(op, inputs, outputs, scope=scope, slot=slot)

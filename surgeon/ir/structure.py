@@ -12,6 +12,7 @@ from typing import NamedTuple
 from surgeon.ir.equivalence import attribute_key
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
+from surgeon.ops.traversal import without_absent_end
 
 _LONG = 64  # bytes; longer content is kept as a digest
 
@@ -35,7 +36,7 @@ class Structure:
         self._numbers: dict[Hashable, int] = {}
         self.bare: dict[tuple[str, int, int, Scope], int] = {}
         self._stated: dict[Node, int] = {}
-        self._meant: dict[tuple[int, Scope], int | None] = {}
+        self._meant: dict[tuple[int, tuple[int, int], Scope], int | None] = {}
 
     def number(self, content: Hashable) -> int:
         """A number that is equal for equal content."""
@@ -56,10 +57,11 @@ class Structure:
         return found
 
     def meant(self, node: Node) -> int | None:
-        """The same without attributes that have their default; None for a node with a graph attribute."""
-        key = self.stated(node), node.scope
+        """The same without default attributes and absent last inputs; None for a node with a graph attribute."""
+        counts = len(without_absent_end(node.inputs)), len(node.outputs)
+        key = self.stated(node), counts, node.scope
         if key not in self._meant:
-            said, counts = attribute_key(node), (len(node.inputs), len(node.outputs))
+            said = attribute_key(node)
             self._meant[key] = None if said is None else self.number((node.op, *counts, said, node.proto.overload))
         return self._meant[key]
 

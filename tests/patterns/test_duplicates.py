@@ -20,6 +20,13 @@ def model(body, constants="", head=HEAD):
 
 
 FIRES = [
+    Case(duplicate_nodes, "an absent input at the end", model(
+        "a = Clip(x, k,,) b = Clip(x, k) y = Add(a, b)", "float k = {0}")),
+    Case(duplicate_nodes, "absent inputs only, next to others", sites=2, model=model(
+        "a = Clip(x, k) b = Clip(x, k) c = Clip(x,,) d = Clip(x) e = Add(a, b) f = Add(c, d) y = Add(e, f)",
+        "float k = {0}")),
+    Case(duplicate_nodes, "a Sum of two and an Add", model(
+        "a = Sum(x, k) b = Add(x, k) y = Sub(a, b)", "float k = {1}")),
     Case(duplicate_nodes, "two of a kind", model("a = Relu(x) b = Relu(x) y = Add(a, b)")),
     Case(
         duplicate_nodes,

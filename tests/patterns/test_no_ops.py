@@ -96,6 +96,9 @@ FIRES = [
         "float eps = {1e-5}, float[4] k = {1, 1, 1, 1}, float[4] z = {0, 0, 0, 0}")),
     Case(no_op_concat, "of one tensor", model("a = Concat<axis = 1>(x) y = Relu(a)")),
     Case(no_op_concat, "the largest of one", model("a = Max(x) b = Sum(a) y = Relu(b)"), sites=2),
+    Case(no_op_concat, "one part", sites=2, model=model(
+        "a = Split<axis = 1>(x, k) b = Mean(a) y = Relu(b)", constants="int64[1] k = {4}")),
+    Case(no_op_concat, "one part, counted", model("a = Split<axis = 1, num_outputs = 1>(x) y = Relu(a)", opset=18)),
     Case(no_op_arithmetic, "times 1", model("a = Mul(k, x) y = Relu(a)", constants="float k = {1}")),
     Case(no_op_arithmetic, "plus 0, to be divided",
          model("n = Abs(x) a = Add(x, k) y = Div(a, n)", constants="float k = {0}")),
@@ -184,6 +187,7 @@ NEGATIVES = [
         model("a = Dropout(x) y = Relu(a)", opset=6),
         why="is_test is not set",
     ),
+    Case(no_op_concat, "two parts", model("a, b = Split<axis = 1>(x) y = Concat<axis = 1>(b, a)"), why="2 at"),
     Case(no_op_concat, "two tensors", model("a = Concat<axis = 1>(x, x) y = Relu(a)", made="n, 8"), why="2 inputs"),
     Case(no_op_arithmetic, "plus 1e-8 in half precision, to divide by", why="nothing is multiplied or divided by 1",
          model=model("s = Neg(x) a = Add(s, k) b = Unsqueeze(a, z) y = Div(x, b)", dtype="float16", made="1, n, 4",

@@ -34,6 +34,10 @@ FIRES = [
 NEGATIVES = [
     Case(residual_sum, "another execution provider", graph(PLAIN), ep="cuda", why="only the execution provider cpu"),
     Case(residual_rms_sum, "for CUDA", graph(RMS), ep="cuda", why="only the execution provider cpu"),
+    Case(residual_sum, "a Sum", graph(PLAIN.replace("Add", "Sum")), why="keeps the two apart"),
+    Case(residual_rms_sum, "a Sum before an RMSNorm", graph(RMS.replace("Add", "Sum")), why="keeps the two apart"),
+    Case(skip_layer_norm, "a Sum, which is not fused", graph(PLAIN.replace("Add", "Sum")), why="keeps the two apart"),
+    Case(skip_rms_norm, "a Sum, which is not fused", graph(RMS.replace("Add", "Sum")), why="keeps the two apart"),
     Case(residual_sum, "a double", graph(PLAIN, dtype="double"), why="supports only float32"),
     Case(residual_sum, "no residual", graph("y = LayerNormalization<axis = -1>(x, w, b) z = Neg(s)",
                                             ", float[n, 3, 4] z"), why="expected Add"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onnx import AttributeProto, NodeProto
 
 from surgeon.connected_components import connected_components
-from surgeon.ir.scope import Node
+from surgeon.ir.scope import Node, qualified_name
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.result_base import ResultBase, json_of
 from surgeon.rules.matching.match_state import plain
@@ -201,7 +201,9 @@ def group_dependent_steps(steps: Sequence[RewriteStep]) -> list[list[RewriteStep
 
 
 def _info(node: Node) -> NodeInfo:
-    return NodeInfo(node.label, node.op, node.inputs, outputs=node.outputs, attributes=attributes_text(node.proto))
+    proto = node.proto
+    op = qualified_name(proto.domain, proto.op_type)
+    return NodeInfo(node.label, op, node.inputs, outputs=node.outputs, attributes=attributes_text(proto))
 
 
 def attributes_text(node: NodeProto) -> str:

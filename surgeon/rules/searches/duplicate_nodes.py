@@ -7,6 +7,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ir.structure import Structure
 from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, traits_of
+from surgeon.ops.traversal import without_absent_end
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 
@@ -39,7 +40,7 @@ def _may_repeat(scope: Scope) -> bool:
     seen: set[tuple[str | None, ...]] = set()
     for node in scope.live_nodes():
         read: list[str | None] = [node.op]
-        for name in node.inputs:
+        for name in without_absent_end(node.inputs):
             if name not in makers or makers[name].op == "Constant":
                 read.append(None)
             elif len(consumers[name]) == 1:
@@ -82,7 +83,7 @@ class _Numbering:
             held[name] = name
         if not self._may_go(node.op):
             return None
-        rough = (node.op, *map(held.get, node.inputs))
+        rough = (node.op, *map(held.get, without_absent_end(node.inputs)))
         alike = self._alike.setdefault(rough, node)
         if alike is node:
             return None  # attributes and constants are compared only if another node looks equal
@@ -97,7 +98,8 @@ class _Numbering:
         kind = self._meant(node)
         if kind is None:
             return None
-        inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in node.inputs])
+        read = without_absent_end(node.inputs)
+        inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in read])
         return kind, inputs, tuple([bool(name) for name in node.outputs])
 
     def _may_go(self, op: str) -> bool:

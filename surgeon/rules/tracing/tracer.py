@@ -28,6 +28,7 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
+from surgeon.ir.scope import usual_op
 from surgeon.ops.builder.graph import ASSOCIATIVE, Graph, Tensor
 from surgeon.ops.builder.tensor_operators import Operators, building
 from surgeon.ops.schemas import bind
@@ -175,9 +176,10 @@ class PatternGraph(Graph):
         rest = next((value for value in values if isinstance(value, Var) and value.kind == "rest"), None)
         if rest is not None and values[-1] is not rest:
             raise RuleError(f"{where}: *{rest.name} must be the last input of {op}.")
+        domain = "" if domain == "ai.onnx" else domain
         operation = NodePattern(
-            "" if domain == "ai.onnx" else domain,
-            op,
+            domain,
+            op if domain or rest is not None else usual_op(op, len(values)),
             tuple(values if rest is None else [value for value in values if value is not rest]),
             attributes={name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
             outputs=outputs,

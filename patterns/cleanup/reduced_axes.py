@@ -1,0 +1,57 @@
+"""Reductions after which a Squeeze or an Unsqueeze removes or restores the reduced axes."""
+
+from typing import Any
+
+from surgeon import Graph, Match, Tensor, require, rule
+
+KINDS = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+REDUCTIONS = [f"Reduce{kind}" for kind in KINDS]
+CHOICES = ["ArgMax", "ArgMin"]
+
+
+def restored(g: Graph, x: Tensor, axes: list[int], moved: list[int], **attributes: Any) -> Tensor:
+    """An Unsqueeze of a reduction that drops its axes."""
+    return g.unsqueeze(g.any_of(*(g.op(op, x, axes, keepdims=0, **attributes) for op in REDUCTIONS)), moved)
+
+
+def dropped(g: Graph, x: Tensor, axes: list[int], moved: list[int], **attributes: Any) -> Tensor:
+    """A Squeeze of a reduction that keeps its axes."""
+    return g.squeeze(g.any_of(*(g.op(op, x, axes, keepdims=1, **attributes) for op in REDUCTIONS)), moved)
+
+
+def restored_choice(g: Graph, x: Tensor, axis: int, moved: list[int], **attributes: Any) -> Tensor:
+    """An Unsqueeze of indices whose axis is dropped."""
+    return g.unsqueeze(g.any_of(*(g.op(op, x, axis=axis, keepdims=0, **attributes) for op in CHOICES)), moved)
+
+
+def dropped_choice(g: Graph, x: Tensor, axis: int, moved: list[int], **attributes: Any) -> Tensor:
+    """A Squeeze of indices whose axis is kept."""
+    return g.squeeze(g.any_of(*(g.op(op, x, axis=axis, keepdims=1, **attributes) for op in CHOICES)), moved)
+
+
+@rule(patterns=[restored, dropped, restored_choice, dropped_choice], target="any")
+def reduced_axes(
+    g: Graph,
+    x: Tensor,
+    match: Match,
+    moved: list[int],
+    attributes: dict[str, Any],
+    axes: list[int] | None = None,
+    axis: int = 0,
+) -> Tensor:
+    """Merge a reduction and a Squeeze or an Unsqueeze along the reduced axes into the reduction.
+
+    What: Unsqueeze of ReduceMean, ReduceSum and other reductions with keepdims=0, and of ArgMax and ArgMin; Squeeze of
+    those with keepdims=1.  Both have the same fixed axes.
+    Numerics: none.
+    """
+    reduced = [axis] if axes is None else axes
+    require(bool(reduced), "it reduces along all axes or none")
+    if set(reduced) != set(moved):
+        require(x.rank is not None, "the axes may differ, because the rank of the input is unknown")
+        places = [{item % x.rank for item in given} for given in (reduced, moved)]
+        require(places[0] == places[1], f"it reduces along {reduced}, but the other node has the axes {moved}")
+    op = next(node.op for node in match.nodes if node.op in (*REDUCTIONS, *CHOICES))
+    own = {"axis": axis} if axes is None else {"axes": axes}
+    made: Tensor = g.op(op, x, **own, keepdims=int(match.root.op == "Unsqueeze"), **attributes)
+    return made
