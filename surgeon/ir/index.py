@@ -196,15 +196,11 @@ class Index:
             for name in scope.output_names:
                 if name and scope.defining_scope(name) is None:
                     where = scope.label or "the graph"
-                    raise GraphError(
-                        f"No node produces {name!r}, an output of {where}. {_FIX}"
-                    )
+                    raise GraphError(f"No node produces {name!r}, an output of {where}. {_FIX}")
             for name in scope._from_outside:
                 if name and scope.defining_scope(name) is None:
                     node = scope.consumers[name][0]
-                    raise GraphError(
-                        f"Node {node.label!r} ({node.op}) reads {name!r}, which no node produces. {_FIX}"
-                    )
+                    raise GraphError(f"Node {node.label!r} ({node.op}) reads {name!r}, which no node produces. {_FIX}")
             _require_nodes(scope, has_kinds)
             if scope._is_unsorted:
                 _refuse_cycle(scope)
@@ -240,9 +236,7 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
             if len(node.inputs) < inputs or len(node.outputs) < outputs:
                 has = f"{len(node.inputs)} inputs and {len(node.outputs)} outputs"
                 needs = f"needs at least {inputs} and {outputs}"
-                raise GraphError(
-                    f"Node {node.label!r} ({op}) has {has}, but {needs}. {_FIX}"
-                )
+                raise GraphError(f"Node {node.label!r} ({op}) has {has}, but {needs}. {_FIX}")
 
 
 def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
