@@ -55,7 +55,7 @@ BUDGETS = {
     "ir": 2_480,
     "ops": 4_660,  # categories of operators for the viewer
     "patterns": 300,
-    "pipeline": 6_780,
+    "pipeline": 6_750,
     "precision": 5_620,
     "proof": 10_540,
     "rules": 11_750,
