@@ -17,11 +17,11 @@ from surgeon.errors import GraphError
 from surgeon.file.model import InMemoryModel, Model
 from surgeon.ir.constants import Constants
 from surgeon.ir.function_table import LocalFunctions
-from surgeon.ir.scope import Node, Scope, qualified_name, split_op, usual_op
+from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
-from surgeon.ops.traits.trait_lookup import CAST_OPS, all_declared, require_declared_inputs
+from surgeon.ops.traits.trait_lookup import CAST_OPS, FOR_TWO, all_declared, require_declared_inputs
 from surgeon.ops.traversal import find_cycle, function_key, imports_of, names_read, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
@@ -252,8 +252,8 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
         op, domain = proto.op_type, proto.domain
         op = qualified_name(domain, op) if domain else op
         read = proto.input[:]  # a slice is faster than a loop, which queries protobuf for each name
-        if op == "Sum":
-            op = usual_op(op, len(read))
+        if len(read) == 2:
+            op = FOR_TWO.get(op, op)
         if op not in kinds:
             kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
         op, may_hold_bodies, list_it = kinds[op]

@@ -335,11 +335,6 @@ def qualified_name(domain: str, op: str) -> str:
     return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
 
 
-def usual_op(op: str, inputs: int) -> str:
-    """The op by which the index knows a node of the file: a Sum of two tensors is an Add."""
-    return "Add" if op == "Sum" and inputs == 2 else op
-
-
 def split_op(op: str) -> tuple[str, str]:
     """(domain, name) of a qualified op."""
     domain, _, name = op.rpartition("::")

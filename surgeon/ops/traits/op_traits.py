@@ -116,6 +116,8 @@ class AlgebraTraits(NamedTuple):
     """The constant that has no effect as second input; if the op commutes, also as first."""
     divisors: Slots = ()
     """Inputs that it divides by."""
+    for_two: str = ""
+    """The op that computes the same for two inputs (Sum: Add)."""
     comparison: Literal["", "=", "<", "<=", ">", ">="] = ""
     """How it compares its two inputs."""
 

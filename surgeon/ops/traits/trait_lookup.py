@@ -87,6 +87,8 @@ _ORDERS = [(op, sign) for op, sign in _VALUES["comparison"].items() if sign in (
 MIRRORED = {one: other for one, its in _ORDERS for other, sign in _ORDERS if {its, sign} in ({"<", ">"}, {"<=", ">="})}
 """Comparisons by order, and for each the one that has the same result for swapped inputs."""
 
+FOR_TWO = cast(Mapping[str, str], _VALUES["for_two"])
+"""Ops for any number of inputs, and the op by which the index knows a node with two: a Sum of two is an Add."""
 RANDOM = ops_with("random")
 """Ops that draw random numbers in every run or in training mode."""
 

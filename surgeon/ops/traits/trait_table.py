@@ -23,7 +23,7 @@ _ARITHMETIC = (
         error_is_input_scaled=True),
     one("Pow", broadcasts=True, squares=True, foldable=True, error_is_input_scaled=True),
     one("Mod", broadcasts=True, divisors=(1,), foldable=True),
-    one("Sum", broadcasts=True, commutes=True, error_is_input_scaled=True),
+    one("Sum", broadcasts=True, commutes=True, for_two="Add", error_is_input_scaled=True),
     one("Mean", broadcasts=True, commutes=True),
     *each("Max Min", broadcasts=True, commutes=True, copies_elements=EVERY, foldable=True, error_is_input_scaled=True),
     one("BitShift", broadcasts=True),

@@ -28,11 +28,10 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
-from surgeon.ir.scope import usual_op
 from surgeon.ops.builder.graph import ASSOCIATIVE, Graph, Tensor
 from surgeon.ops.builder.tensor_operators import Operators, building
 from surgeon.ops.schemas import bind
-from surgeon.ops.traits.trait_lookup import MIRRORED
+from surgeon.ops.traits.trait_lookup import FOR_TWO, MIRRORED
 from surgeon.rules.matching.pattern import (
     AnyOf,
     Constraint,
@@ -179,7 +178,7 @@ class PatternGraph(Graph):
         domain = "" if domain == "ai.onnx" else domain
         operation = NodePattern(
             domain,
-            op if domain or rest is not None else usual_op(op, len(values)),
+            FOR_TWO.get(op, op) if not domain and rest is None and len(values) == 2 else op,
             tuple(values if rest is None else [value for value in values if value is not rest]),
             attributes={name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
             outputs=outputs,
