@@ -20,6 +20,18 @@ class Padded(Captures):
     attributes: dict[str, Any]
 
 
+class PaddedIntegers(Padded):
+    """The same with what the Pad adds, and the scales and zero points of a convolution of integers."""
+
+    beside: Tensor | None = None
+    x_zero: Tensor | None = None
+    w_zero: Tensor | None = None
+    x_scale: Tensor | Any = None
+    w_scale: Tensor | Any = None
+    y_scale: Tensor | Any = None
+    y_zero: Tensor | Any = None
+
+
 def zero_padded(g: Graph, m: Padded) -> Tensor:
     """Pad with zeros, given explicitly or by default."""
     return g.any_of(*(g.pad(m.x, m.around, zero, m.axes) for zero in (0.0, None)))
@@ -33,6 +45,22 @@ def padded_conv(g: Graph, m: Padded) -> Tensor:
 def padded_average(g: Graph, m: Padded) -> Tensor:
     """average_pool(pad(x))."""
     return g.average_pool(zero_padded(g, m), kernel_shape=m.kernel_shape, **m.attributes)
+
+
+def padded_integers(g: Graph, m: PaddedIntegers) -> Tensor:
+    """conv_integer(pad(x))."""
+    return g.conv_integer(g.pad(m.x, m.around, m.beside, m.axes), m.w, m.x_zero, m.w_zero, **m.attributes)
+
+
+def scaled(g: Graph, m: PaddedIntegers, x: Tensor, attributes: dict[str, Any]) -> Tensor:
+    """QLinearConv of x."""
+    given: Any = (x, m.x_scale, m.x_zero, m.w, m.w_scale, m.w_zero, m.y_scale, m.y_zero, m.bias)
+    return g.qlinear_conv(*given, **attributes)
+
+
+def padded_scaled(g: Graph, m: PaddedIntegers) -> Tensor:
+    """QLinearConv of pad(x)."""
+    return scaled(g, m, g.pad(m.x, m.around, m.beside, m.axes), m.attributes)
 
 
 def takes_nothing_away(m: Padded) -> None:
@@ -86,3 +114,27 @@ def pad_average_pool(g: Graph, m: Padded) -> Tensor:
     is_within = all(pad < size for pad, size in zip(settings["pads"], [*m.kernel_shape, *m.kernel_shape], strict=True))
     require(is_within, "a window would contain only padding")
     return g.average_pool(m.x, kernel_shape=m.kernel_shape, **settings)
+
+
+@rule(patterns=[padded_integers, padded_scaled], conditions=[takes_nothing_away], target="onnx")
+def pad_conv_integer(g: Graph, m: PaddedIntegers) -> Tensor:
+    """Fold zero points that a Pad adds around the spatial axes into the padding of a convolution of integers.
+
+    What: ConvInteger or QLinearConv of pad(x) with the zero point of x becomes the same of x with the sum of both
+    paddings.
+    Numerics: none.
+    """
+    is_one = m.x_zero is not None and m.beside is not None and m.x_zero.name == m.beside.name
+    require(is_one or number(m.beside) == number(m.x_zero), "the Pad adds other numbers than the zero point of x")
+    settings = with_pads(m, m.x.rank or m.w.rank)
+    if m.x_scale is None:
+        return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **settings)
+    return scaled(g, m, m.x, settings)
+
+
+def number(x: Tensor | None) -> int:
+    """Return the number in a constant with one element, or 0 without a constant."""
+    if x is None:
+        return 0
+    require(x.is_constant and x.values.size == 1, "the zero point of x or the number that the Pad adds is not fixed")
+    return int(x.values.item())

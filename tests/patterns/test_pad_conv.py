@@ -1,7 +1,10 @@
-"""pad_conv and pad_average_pool: whose zeros a convolution or an average can add itself."""
+"""Rules for a Pad: what a convolution, an average or a maximum can add itself."""
 
+import numpy as np
 import pytest
-from surgeon.patterns.convolution.pad_conv import pad_average_pool, pad_conv
+from onnx import numpy_helper
+from surgeon.patterns.convolution.pad_conv import pad_average_pool, pad_conv, pad_conv_integer
+from surgeon.patterns.convolution.pad_max_pool import pad_max_pool
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -10,11 +13,26 @@ HEAD = "(float[n, 3, h, v] x, float[4, 3, 3, 3] w) => (float[n, 4, p, q] y)"
 POOL = "(float[n, 3, h, v] x) => (float[n, 3, p, q] y)"
 PADS = "int64[8] pads = {0, 0, 1, 2, 0, 0, 3, 0}"
 ZERO = "float zero = {0}"
+ONES = "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}"
+BYTES = (
+    f"{ONES}, uint8 z = {{3}}, uint8 uz = {{0}}, int8 wz = {{0}}, float s = {{0.1}}, "
+    f"int8[4, 3, 3, 3] w = {{{', '.join(str(place % 7 - 3) for place in range(108))}}}"
+)
+SUMS = "(uint8[n, 3, h, v] x) => (int32[n, 4, p, q] y)"
+SCALED = "(uint8[n, 3, h, v] x) => (uint8[n, 4, p, q] y)"
+MAX = "MaxPool<kernel_shape = [3, 3], strides = [2, 2]>"
 
 
 def graph(body, constants=PADS, head=HEAD, version=17):
     header = f'<ir_version: {6 if version < 14 else 8}, opset_import: ["" : {version}]> agraph '
     return parse(f"{header}{head} {f'<{constants}>' if constants else ''} {{ {body} }}")
+
+
+def lowest(body, head=POOL, constants=ONES, low=-np.inf):
+    """A graph with the lowest number of its dtype as a constant."""
+    made = graph(body, constants, head)
+    made.graph.initializer.append(numpy_helper.from_array(np.array(low, np.float32 if low < -999 else np.int8), "low"))
+    return made
 
 
 # fmt: off
@@ -49,6 +67,36 @@ FIRES = [
     Case(pad_average_pool, "with counted padding of its own",
          graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 0, 0], count_include_pad = 1>(p)",
                "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}", POOL)),
+    Case(pad_max_pool, "negative infinity", lowest(f"p = Pad(x, pads, low) y = {MAX}(p)")),
+    Case(pad_max_pool, "negative infinity beside padding and dilations of its own",
+         lowest("p = Pad(x, pads, low) "
+                "y = MaxPool<kernel_shape = [3, 3], dilations = [2, 1], pads = [0, 1, 1, 0]>(p)")),
+    Case(pad_max_pool, "the lowest byte",
+         graph(f"p = Pad(x, pads) y = {MAX}(p)", ONES, POOL.replace("float", "uint8"))),
+    Case(pad_max_pool, "the lowest signed byte",
+         lowest(f"p = Pad(x, pads, low) y = {MAX}(p)", POOL.replace("float", "int8"), low=-128)),
+    Case(pad_max_pool, "zeros behind a Relu, as keras writes",
+         graph(f"r = Relu(x) p = Pad(r, pads, zero) y = {MAX}(p)", f"{ONES}, {ZERO}", POOL)),
+    Case(pad_max_pool, "zeros behind a Relu with another reader",
+         graph(f"r = Relu(x) p = Pad(r, pads) y = {MAX}(p) z = Neg(r)", ONES,
+               POOL.replace(" y)", " y, float[n, 3, h, v] z)"))),
+    Case(pad_max_pool, "zeros behind a Clip",
+         graph(f"r = Clip(x, zero, six) p = Pad(r, pads, zero) y = {MAX}(p)",
+               f"{ONES}, {ZERO}, float six = {{6}}", POOL)),
+    Case(pad_max_pool, "as an attribute",
+         graph(f"r = Relu(x) p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(r) y = {MAX}(p)", "", POOL, 10)),
+    Case(pad_conv_integer, "the zero point", graph("p = Pad(x, pads, z) y = ConvInteger(p, w, z)", BYTES, SUMS)),
+    Case(pad_conv_integer, "no zero point, beside padding of its own",
+         graph("p = Pad(x, pads) y = ConvInteger<pads = [1, 0, 0, 1]>(p, w)", BYTES, SUMS)),
+    Case(pad_conv_integer, "zero and a zero point of zero",
+         graph("p = Pad(x, pads) y = ConvInteger(p, w, uz, wz)", BYTES, SUMS)),
+    Case(pad_conv_integer, "a zero point that is no constant",
+         graph("p = Pad(x, pads, d) y = ConvInteger(p, w, d)", BYTES, SUMS.replace(" x)", " x, uint8 d)"))),
+    Case(pad_conv_integer, "with scales",
+         graph("p = Pad(x, pads, z) y = QLinearConv(p, s, z, w, s, wz, s, z)", BYTES, SCALED)),
+    Case(pad_conv_integer, "with scales and a bias",
+         graph("p = Pad(x, pads) y = QLinearConv<strides = [2, 2]>(p, s, uz, w, s, wz, s, z, b)",
+               f"{BYTES}, int32[4] b = {{1, -20, 3, 4}}", SCALED)),
 ]
 NEGATIVES = [
     Case(pad_conv, "ones", why="expected the constant 0",
@@ -77,6 +125,32 @@ NEGATIVES = [
          model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], ceil_mode = 1>(p)", PADS, POOL)),
     Case(pad_average_pool, "more padding than window", why="only padding",
          model=graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
+    Case(pad_max_pool, "zeros, which may win", why="may be the maximum",
+         model=graph(f"p = Pad(x, pads, zero) y = {MAX}(p)", f"{ONES}, {ZERO}", POOL)),
+    Case(pad_max_pool, "ones behind a Relu", why="may be the maximum",
+         model=graph(f"r = Relu(x) p = Pad(r, pads, one) y = {MAX}(p)", f"{ONES}, float one = {{1}}", POOL)),
+    Case(pad_max_pool, "zeros behind a Clip of negative numbers", why="may be the maximum",
+         model=graph(f"r = Clip(x, low, zero) p = Pad(r, pads, zero) y = {MAX}(p)",
+                     f"{ONES}, {ZERO}, float low = {{-1}}", POOL)),
+    Case(pad_max_pool, "zeros behind a Clip without a lower bound", why="may be the maximum",
+         model=graph(f"r = Clip(x, , six) p = Pad(r, pads, zero) y = {MAX}(p)",
+                     f"{ONES}, {ZERO}, float six = {{6}}", POOL)),
+    Case(pad_max_pool, "zeros of which a window with dilations may consist", why="may be the maximum",
+         model=graph("r = Relu(x) p = Pad(r, pads) y = MaxPool<kernel_shape = [3, 3], dilations = [2, 2]>(p)",
+                     ONES, POOL)),
+    Case(pad_max_pool, "more padding than window", why="only padding",
+         model=graph(f"r = Relu(x) p = Pad(r, pads) y = {MAX}(p)", PADS, POOL)),
+    Case(pad_max_pool, "rounded up", why="ceil_mode",
+         model=graph("r = Relu(x) p = Pad(r, pads) y = MaxPool<kernel_shape = [3, 3], ceil_mode = 1>(p)", ONES, POOL)),
+    Case(pad_max_pool, "indices in the padded tensor", why="it is an output of the graph",
+         model=graph("r = Relu(x) p = Pad(r, pads) y, i = MaxPool<kernel_shape = [3, 3]>(p)", ONES,
+                     POOL.replace(" y)", " y, int64[n, 3, p, q] i)"))),
+    Case(pad_max_pool, "the channels", why="the batch or the channels",
+         model=graph(f"r = Relu(x) p = Pad(r, pads) y = {MAX}(p)", "int64[8] pads = {0, 1, 1, 1, 0, 0, 1, 1}", POOL)),
+    Case(pad_conv_integer, "another number than the zero point", why="other numbers than the zero point",
+         model=graph("p = Pad(x, pads) y = ConvInteger(p, w, z)", BYTES, SUMS)),
+    Case(pad_conv_integer, "a zero point that is no constant", why="is not fixed",
+         model=graph("p = Pad(x, pads) y = ConvInteger(p, w, d)", BYTES, SUMS.replace(" x)", " x, uint8 d)"))),
     Case(pad_average_pool, "a largest element is no average", why="the model has no AveragePool",
          model=graph("p = Pad(x, pads) y = MaxPool<kernel_shape = [3, 3]>(p)", PADS, POOL)),
 ]
