@@ -104,3 +104,24 @@ def over_channels(value: Constant | None, rank: int, channels: int, default: flo
     fits = all(size == 1 for axis, size in enumerate(shape) if axis != 1) and shape[1] in (1, channels)
     require(fits, "the constant must have one number for each channel, or one for all")
     return np.broadcast_to(value.values.astype(np.float64).reshape(-1), channels)
+
+
+def pads_nothing(m: WeightedOp) -> None:
+    """Require a convolution without padding: a sum or a normalisation would have to shift the padding too."""
+    is_bare = not any(m.attributes.get("pads") or [0]) and m.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    require(is_bare, "the convolution pads with zeros, which would have to be shifted")
+
+
+def conv_of_affine(g: Graph, m: WeightedOp, factor: Array, offset: Array) -> Tensor:
+    """Write the convolution of x · factor + offset, with one number for each channel of x, as a convolution of x."""
+    group, (made, read, *_) = m.attributes.get("group", 1), m.w.shape
+    require(
+        factor.size == read * group,
+        f"the convolution has {read * group} input channels, but there are {factor.size} numbers",
+    )
+    ones = [1] * (len(m.w.shape) - 2)
+    of_each = np.repeat(np.arange(group), made // group)  # the group of each output channel
+    factors, offsets = (item.reshape(group, read)[of_each].reshape(made, read, *ones) for item in (factor, offset))
+    added = (m.w.values.astype(np.float64) * offsets).reshape(made, -1).sum(axis=1)
+    bias = m.bias if not offset.any() else g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype))
+    return g.conv(m.x, g.literal(rounded_product(m.w.values, factors)), bias, **m.attributes)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._channel_weights import folded_bias, rounded_product
+from ._channel_weights import conv_of_affine, folded_bias, pads_nothing, rounded_product
 from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of, is_inference
 
 
@@ -17,13 +17,6 @@ def norm_and_linear(g: Graph, m: FoldedBatchNorm) -> Tensor:
     return g.gemm(batch_norm_of(g, m, m.x), m.w, m.bias, **m.attributes)
 
 
-def pads_nothing(m: FoldedBatchNorm) -> None:
-    """Require a convolution without padding: the normalisation would have to shift the padding too."""
-    pads = m.attributes.get("pads") or [0]
-    is_bare = not any(pads) and m.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    require(is_bare, "the convolution pads with zeros, which the normalisation would shift")
-
-
 @rule(patterns=[norm_and_conv], conditions=[is_inference, pads_nothing], target="onnx", opset=7)
 def batch_norm_before_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the convolution after it, if the convolution does not pad.
@@ -33,17 +26,7 @@ def batch_norm_before_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
     Numerics: rounding only.  Computed in float64 and rounded once to the dtype of the weights.
     """
     factor, offset = affine_coefficients(m)
-    group, (made, read, *_) = m.attributes.get("group", 1), m.w.shape
-    require(
-        factor.size == read * group,
-        f"the convolution has {read * group} input channels, but the normalisation has {factor.size}",
-    )
-    ones = [1] * (len(m.w.shape) - 2)
-    of_each = np.repeat(np.arange(group), made // group)  # the group of each output channel
-    factors, offsets = (item.reshape(group, read)[of_each].reshape(made, read, *ones) for item in (factor, offset))
-    added = (m.w.values.astype(np.float64) * offsets).reshape(made, -1).sum(axis=1)
-    bias = g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype))
-    return g.conv(m.x, g.literal(rounded_product(m.w.values, factors)), bias, **m.attributes)
+    return conv_of_affine(g, m, factor, offset)
 
 
 @rule(patterns=[norm_and_linear], conditions=[is_inference], target="onnx", opset=7)

@@ -1,9 +1,9 @@
-"""conv_scale: what is folded into weights and bias, and what does not match."""
+"""Constants before and after a convolution: what is folded into weights and bias, and what does not match."""
 
 import numpy as np
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.weight_folding.conv_scale import conv_scale
+from surgeon.patterns.weight_folding.conv_scale import conv_scale, scale_before_conv
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -18,6 +18,15 @@ CONSTANTS = (
 
 def graph(body, head="(float[n, 1, h, v] x) => (float[n, 2, p, q] y)", more="", header=""):
     return parse(f"{header}{head} <{CONSTANTS}{more}> {{ {body} }}")
+
+
+V = ", float[2, 2, 2, 2] v = {1, -2, 3, 0.5, 2, 0.25, -1, 1, 0.5, 4, -3, 2, 1, 1, 2, -2}"
+WIDE = "(float[n, 2, h, v] x) => (float[n, 2, p, q] y)"
+
+
+def wide(body, head=WIDE):
+    """A graph whose input has two channels, and weights v for it."""
+    return graph(body, head, V)
 
 
 def old(version):
@@ -50,8 +59,31 @@ FIRES = [
          parse("(float[n, 2, 4] x) => (float[n, 4, 5] y) <float[2, 2, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
                "float[4, 1] k = {5, -6, 7, -8}, float[4, 1] s = {1, 2, 3, 4}> "
                "{ c = ConvTranspose<group = 2>(x, w) m = Mul(c, k) y = Add(m, s) }")),
+    Case(scale_before_conv, "times one number, with padding",
+         graph("m = Mul(x, half) y = Conv<pads = [1, 1, 1, 1]>(m, w, b)")),
+    Case(scale_before_conv, "over a number for each channel",
+         wide("d = Div(x, k) y = Conv<auto_pad = \"SAME_UPPER\">(d, v)")),
+    Case(scale_before_conv, "plus a number for each channel", wide("a = Add(k4, x) y = Conv(a, v)")),
+    Case(scale_before_conv, "less one number, with a bias",
+         wide("a = Sub(x, half) y = Conv<strides = [2, 2]>(a, v, b)")),
+    Case(scale_before_conv, "a scale and a shift, as pixels are normalised",
+         wide("m = Div(x, k) a = Sub(m, k4) y = Conv<auto_pad = \"VALID\">(a, v, b)")),
+    Case(scale_before_conv, "zero, with padding", wide("a = Add(x, zero) y = Conv<pads = [1, 1, 1, 1]>(a, v)")),
+    Case(scale_before_conv, "depthwise", wide("a = Mul(x, k) c = Add(a, k) y = Conv<group = 2>(c, w)")),
 ]
 NEGATIVES = [
+    Case(scale_before_conv, "a shift of what is padded", why="would have to be shifted",
+         model=wide("a = Add(x, half) y = Conv<pads = [1, 1, 1, 1]>(a, v)")),
+    Case(scale_before_conv, "a sum that broadcasts the channels", why="is unknown, or broadcast",
+         model=graph("a = Mul(x, k) y = Conv(a, v)", more=V)),
+    Case(scale_before_conv, "a number for each element", why="one number for each channel",
+         model=wide("a = Mul(x, map) y = Conv(a, v)", "(float[n, 2, 3, 3] x) => (float[n, 2, 2, 2] y)")),
+    Case(scale_before_conv, "another reader of the product", why="is also read by",
+         model=wide("a = Mul(x, k) y = Conv(a, v) z = Neg(a)", WIDE.replace(" y)", " y, float[n, 2, h, v] z)"))),
+    Case(scale_before_conv, "a factor that is no constant", why="constant",
+         model=wide("a = Mul(x, f) y = Conv(a, v)", WIDE.replace(" x)", " x, float f)"))),
+    Case(scale_before_conv, "weights that become infinite", why="infinite",
+         model=wide("a = Div(x, zero) y = Conv(a, v)")),
     Case(conv_scale, "a number for each place", why="one number for each channel",
          model=graph("c = Conv(x, w) y = Add(c, map)", "(float[n, 1, 4, 4] x) => (float[n, 2, 3, 3] y)")),
     Case(conv_scale, "a vector runs along the last axis", why="one number for each channel",
