@@ -8,13 +8,19 @@ from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of
 
 
 class MatMulBatchNorm(FoldedBatchNorm):
-    """The same after a product of matrices: the product (made), and its reshaped form (y) or its permutation (perm)."""
+    """The same after a product of matrices (made).
+
+    flat, y: the product as rows, and the result in its final shape.
+    laid, target, perm: the product in the shape of the tensor target, and its permutation.
+    """
 
     made: Tensor | Any = None
     flat: Tensor | Any = dims("_ columns", default=None)
     y: Tensor | Any = None
     columns: Any = None
     axis: int = 0
+    laid: Tensor | Any = None
+    target: Tensor | Any = None
     perm: list[int] | Any = None
 
 
@@ -27,19 +33,24 @@ def product_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
 
 
 def turned_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
-    """The same without a Reshape, or after a Transpose that turns columns into channels."""
+    """The same after a Reshape or a Transpose that turns columns into channels, after both, or after none."""
     m.made = linear(g, m)
-    return batch_norm_of(g, m, g.any_of(g.transpose(m.made, perm=m.perm), m.made))
+    m.laid = g.reshape(m.made, m.target)
+    laid = g.any_of(m.laid, m.made)
+    return batch_norm_of(g, m, g.any_of(g.transpose(laid, perm=m.perm), laid))
 
 
 def channels_are_columns(m: MatMulBatchNorm) -> None:
     """Require that the second axis, which a batch normalisation uses, is the axis of the columns."""
     if m.flat is None:
-        require(m.made.rank is not None, "the rank of the product is unknown")
-        perm = m.perm or [*range(m.made.rank)]
-        require(
-            len(perm) > 1 and perm[1] == m.made.rank - 1, "the normalisation must be over the columns of the product"
-        )
+        laid = m.made if m.laid is None else m.laid
+        require(laid.shape is not None, "the shape of the product is unknown")
+        last = laid.rank - 1
+        if m.laid is not None:  # behind the columns, a Reshape may add axes of size 1
+            last = max((axis for axis, size in enumerate(laid.shape) if size != 1), default=0)
+            require(laid.shape[last] == m.w.shape[-1], "the Reshape must keep the columns of the product")
+        perm = m.perm or [*range(laid.rank)]
+        require(len(perm) > 1 and perm[1] == last, "the normalisation must be over the columns of the product")
 
 
 @rule(
@@ -62,6 +73,7 @@ def matmul_batch_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
     bias = g.literal(folded_bias(m.bias, factor, offset, m.w.dtype).reshape(-1))
     made: Tensor = g.add(g.matmul(m.x, g.literal(rounded_product(m.w.values, factor))), bias)
     if m.flat is None:
+        made = made if m.laid is None else g.reshape(made, m.target)
         return made if m.perm is None else g.transpose(made, perm=m.perm)
     require(m.y.shape is not None, "the shape of the result is unknown")
     if m.y.shape == m.made.shape:

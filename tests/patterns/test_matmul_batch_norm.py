@@ -11,12 +11,15 @@ HEAD = "(float[n, 5, 4] x) => (float[n, 5, 8] y)"
 NORM_ALONE = "b = BatchNormalization(f, scale, shift, mean, variance)"
 NORM = f"{NORM_ALONE} s = Shape(a) "
 FLAT, COLUMNS = "(float[n, 4] x) => (float[n, 8] y)", "(float[n, h, 4] x) => (float[n, 8, h] y)"
-TENSORS = {"w": (4, 8), "beside": (5, 8), "square": (8, 8),
+TENSORS = {"w": (4, 8), "four": (4,), "beside": (5, 8), "square": (8, 8),
            **dict.fromkeys(("bias", "scale", "shift", "mean", "variance"), (8,))}  # fmt: skip
 
 
 def graph(body, head=HEAD):
-    shapes = "int64[2] rows = {-1, 8}, int64[4] heads = {-1, 5, 2, 4}"
+    shapes = (
+        "int64[2] rows = {-1, 8}, int64[4] heads = {-1, 5, 2, 4}, int64[4] image = {-1, 2, 3, 8}, "
+        "int64[4] point = {-1, 8, 1, 1}, int64[3] squares = {-1, 8, 8}"
+    )
     made = parse(f'<ir_version: 8, opset_import: ["" : 17]> g {head} <{shapes}> {{ {body} }}')
     random = np.random.default_rng(0)
     for name, shape in TENSORS.items():
@@ -42,6 +45,12 @@ FIRES = [
     Case(matmul_batch_norm, "behind a Transpose, as PointPillars has it",
          graph(f"p = MatMul(x, w) a = Add(p, bias) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
                COLUMNS)),
+    Case(matmul_batch_norm, "as the channels of an image",
+         graph(f"p = MatMul(x, w) a = Add(p, bias) r = Reshape(a, image) f = Transpose<perm = [0, 3, 1, 2]>(r) "
+               f"{NORM_ALONE} y = Relu(b)", "(float[n, 6, 4] x) => (float[n, 8, 2, 3] y)")),
+    Case(matmul_batch_norm, "as the channels of an image of one pixel",
+         graph(f"p = MatMul(x, w) f = Reshape(p, point) {NORM_ALONE} y = Relu(b)",
+               "(float[n, 4] x) => (float[n, 8, 1, 1] y)")),
 ]
 NEGATIVES = [
     Case(matmul_batch_norm, "columns that are no channels", why="over the columns of the product",
@@ -49,6 +58,16 @@ NEGATIVES = [
     Case(matmul_batch_norm, "a bias for each row", why="the bias must have one number for each column",
          model=graph(f"p = MatMul(x, w) a = Add(p, beside) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
                      COLUMNS.replace("h", "5"))),
+    Case(matmul_batch_norm, "rows that a Reshape makes channels", why="over the columns of the product",
+         model=graph(f"p = MatMul(x, square) f = Reshape(p, squares) {NORM_ALONE} y = Relu(b)",
+                     "(float[n, 8, 8] x) => (float[n, 8, 8] y)")),
+    Case(matmul_batch_norm, "a Reshape that splits the columns", why="must keep the columns",
+         model=graph("p = MatMul(x, square) r = Reshape(p, heads) f = Transpose<perm = [0, 3, 1, 2]>(r) "
+                     "b = BatchNormalization(f, four, four, four, four) y = Relu(b)",
+                     "(float[n, 5, 8] x) => (float[n, 4, 5, 2] y)")),
+    Case(matmul_batch_norm, "a Transpose without perm of a square", why="over the columns of the product",
+         model=graph(f"p = MatMul(x, w) f = Transpose(p) {NORM_ALONE} y = Relu(b)",
+                     "(float[8, 4] x) => (float[8, 8] y)")),
     Case(matmul_batch_norm, "a normalisation in training", why="training_mode = 1",
          model=graph("a = MatMul(x, w) f = Flatten<axis = 2>(a) "
                      f"{NORM} y = Reshape(b, s)".replace("n(f", "n<training_mode = 1>(f"))),
