@@ -21,9 +21,9 @@ class Padded(Captures):
 
 
 class PaddedIntegers(Padded):
-    """The same with what the Pad adds, and the scales and zero points of a convolution of integers."""
+    """The same with the number that the Pad adds, and the scales and zero points of integers."""
 
-    beside: Tensor | None = None
+    added: Tensor | None = None
     x_zero: Tensor | None = None
     w_zero: Tensor | None = None
     x_scale: Tensor | Any = None
@@ -49,7 +49,7 @@ def padded_average(g: Graph, m: Padded) -> Tensor:
 
 def padded_integers(g: Graph, m: PaddedIntegers) -> Tensor:
     """conv_integer(pad(x))."""
-    return g.conv_integer(g.pad(m.x, m.around, m.beside, m.axes), m.w, m.x_zero, m.w_zero, **m.attributes)
+    return g.conv_integer(g.pad(m.x, m.around, m.added, m.axes), m.w, m.x_zero, m.w_zero, **m.attributes)
 
 
 def scaled(g: Graph, m: PaddedIntegers, x: Tensor, attributes: dict[str, Any]) -> Tensor:
@@ -60,7 +60,7 @@ def scaled(g: Graph, m: PaddedIntegers, x: Tensor, attributes: dict[str, Any]) -
 
 def padded_scaled(g: Graph, m: PaddedIntegers) -> Tensor:
     """QLinearConv of pad(x)."""
-    return scaled(g, m, g.pad(m.x, m.around, m.beside, m.axes), m.attributes)
+    return scaled(g, m, g.pad(m.x, m.around, m.added, m.axes), m.attributes)
 
 
 def takes_nothing_away(m: Padded) -> None:
@@ -124,8 +124,8 @@ def pad_conv_integer(g: Graph, m: PaddedIntegers) -> Tensor:
     paddings.
     Numerics: none.
     """
-    is_one = m.x_zero is not None and m.beside is not None and m.x_zero.name == m.beside.name
-    require(is_one or number(m.beside) == number(m.x_zero), "the Pad adds other numbers than the zero point of x")
+    is_one = m.x_zero is not None and m.added is not None and m.x_zero.name == m.added.name
+    require(is_one or number(m.added) == number(m.x_zero), "the Pad adds other numbers than the zero point of x")
     settings = with_pads(m, m.x.rank or m.w.rank)
     if m.x_scale is None:
         return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **settings)

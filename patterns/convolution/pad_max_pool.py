@@ -28,7 +28,7 @@ def padded_maximum(g: Graph, m: PaddedMaximum) -> Tensor:
 
 
 def padded_activation(g: Graph, m: PaddedMaximum) -> Tensor:
-    """max_pool(pad(x)) behind an activation that makes x."""
+    """max_pool(pad(x)) after an activation that makes x."""
     m.x = g.exposed(g.any_of(g.relu(m.base), g.clip(m.base, m.low, m.high)))
     return padded_maximum(g, m)
 
