@@ -53,6 +53,7 @@ GROUPS = {
         "transpose_between_reshapes",
         "consecutive_reshapes",
         "unit_dim_transpose",
+        "transposes_around_ops",
         "shape_reads",
         "static_reshape",
         "consecutive_clips",

@@ -9,6 +9,7 @@ __all__ = [
     "duplicate_sizes",
     "expanded_operands",
     "function_ops",
+    "moved_layouts",
     "no_op_nodes",
     "positional_arguments",
     "redundant_casts",
