@@ -39,6 +39,10 @@ def _with_operand(scope: Scope, node: NodeProto, slot: int) -> FunctionProto:
     made = NodeProto()
     made.CopyFrom(node)
     made.input[:] = [*names[:slot], "small", *names[slot:]]
+    return body_of(scope, [made], ["small", *names], list(node.output))
+
+
+def body_of(scope: Scope, nodes: list[NodeProto], inputs: list[str], outputs: list[str]) -> FunctionProto:
+    """Nodes for a scope as a function."""
     versions = [helper.make_opsetid(domain, version) for domain, version in scope.versions.items()]
-    read, written = ["small", *names], list(node.output)
-    return helper.make_function("", "body", inputs=read, outputs=written, nodes=[made], opset_imports=versions)
+    return helper.make_function("", "body", inputs=inputs, outputs=outputs, nodes=nodes, opset_imports=versions)

@@ -1,7 +1,8 @@
-"""Nodes between Transposes, or between Reshapes, that cancel once these nodes read the tensors before them."""
+"""Nodes between Transposes, or between Reshapes, that cancel if the nodes read the tensors before them."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
@@ -12,77 +13,55 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
+from surgeon.rules.searches.expanded_operands import body_of
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.op_rules.layout_laws import LAYOUT_OPS, Law, Layout, law_of, layout_of
 from surgeon.shapes.tensor_types import NodeView
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 MOST = 32  # maximum number of nodes that change together
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _moved_layouts(index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes that compute the same on the inputs of the Transposes before them, so that fewer Transposes are left.
 
-    Or on the inputs of reshaping nodes, if later ones restore the shapes.  Binds `tensors`, what they read, and `body`,
-    the nodes as a function of these.
+    Or on the inputs of reshaping nodes, if later ones restore the shapes.  Binds the `tensors` and `constants` that the
+    nodes read then, and `body`, the nodes as a function of both.
     """
     for start in sorted(scope.nodes_of(LAYOUT_OPS), key=_slot):
         layout = layout_of(shapes_of(index).site(start)) if start.alive else None
-        if layout is None:
-            continue
-        alone = _Group(index, scope, {}, {start.outputs[0]: layout})
-        for reader in list(scope.readers(start.outputs[0])):
-            group = alone.with_node(reader) if start.alive else None
-            grown = None if group is None else _grown(group)
-            if grown is not None and (grown.cost() or 0) < 0 and grown.is_closed():
-                yield grown.found()
+        alone = None if layout is None else _Group(index, scope, {}, {start.outputs[0]: layout})
+        for reader in list(scope.readers(start.outputs[0])) if alone is not None else ():
+            group = alone.with_node(reader) if alone is not None and start.alive else None
+            waiting = [] if group is None else list(group.neighbours())
+            while group is not None and waiting:
+                wider = group.with_node(waiting.pop())
+                if wider is not None and wider.cost() <= group.cost():
+                    group, waiting = wider, list(wider.neighbours())
+            if group is not None and group.cost() < 0 and group.is_closed():
+                yield group.found()
 
 
 moved_layouts = Search(_moved_layouts, "no Transposes or Reshapes around nodes of other ops cancel", last=True)
 
 
-def _grown(group: "_Group") -> "_Group | None":
-    """The group with the neighbours that do not increase its cost."""
-    waiting = list(group.neighbours())
-    while waiting:
-        wider = group.with_node(waiting.pop())
-        costs = None if wider is None else wider.cost(), group.cost()
-        if wider is not None and costs[0] is not None and (costs[1] is None or costs[0] <= costs[1]):
-            group = wider
-            waiting = list(group.neighbours())
-    return group
-
-
-class _Entry(NamedTuple):
-    """How the nodes get the original of an input."""
-
-    cost: int
-    """The number of Transposes that this adds, or -1 if one goes."""
-    tensor: str
-    """The tensor that the nodes read, or that is transposed for them; "" for a constant."""
-    array: Array | None = None
-    """The original of a constant."""
-
-
 class _Group:
-    """Nodes of a scope that compute on the originals of tensors in other layouts."""
+    """Nodes of a scope that can compute on the originals of tensors in other layouts."""
 
     def __init__(self, index: Index, scope: Scope, laws: dict[Node, Law], layouts: dict[str, Layout]) -> None:
         self.index, self.scope, self.laws, self.layouts = index, scope, laws, layouts
-        self.inner = [node.outputs[0] for node in laws]
+        self.inner = {node.outputs[0]: None for node in laws}
+        self.shapes = shapes_of(index)
 
     def with_node(self, node: Node) -> "_Group | None":
         """The group with a further node; None if that node does not compute in the same layout."""
         near = [self.layouts[name] for name in (*node.inputs, *node.outputs) if name in self.layouts]
         if node in self.laws or len(self.laws) == MOST or node.scope is not self.scope or not near or not node.alive:
             return None
-        law = law_of(shapes_of(self.index).site(node), near[0])
-        if law is None:
-            return None
-        made = {node.inputs[slot]: near[0] for slot in law.slots} | {node.outputs[0]: law.behind}
-        if any(self.layouts.get(name, layout) != layout for name, layout in made.items()):
+        law = law_of(self.shapes.site(node), near[0])
+        made = {} if law is None else {node.inputs[slot]: near[0] for slot in law.slots} | {node.outputs[0]: law.behind}
+        if law is None or any(self.layouts.get(name, layout) != layout for name, layout in made.items()):
             return None
         return _Group(self.index, self.scope, {**self.laws, node: law}, {**self.layouts, **made})
 
@@ -93,57 +72,62 @@ class _Group:
             if name in self.scope.producers:
                 yield self.scope.producers[name]
 
-    def cost(self) -> int | None:
-        """By how many Transposes or Reshapes the graph grows; None if an input or output cannot change."""
-        entries = [self.entry(name) for name in self.entering()]
-        exits = [self.exit_cost(name) for name in self.inner]
-        costs = [None if entry is None else entry.cost for entry in entries] + exits
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+    def cost(self) -> float:
+        """By how many Transposes or Reshapes the graph grows; infinite if an input or output cannot change."""
+        for node, law in self.laws.items():
+            if any(name in self.inner for slot, name in enumerate(node.inputs) if slot not in law.slots):
+                return inf
+        return sum(map(self.cost_before, self.entering())) + sum(map(self.cost_behind, self.inner))
 
     def entering(self) -> list[str]:
         """The tensors from outside of which it reads the originals."""
         names = [node.inputs[slot] for node, law in self.laws.items() for slot in law.slots]
         return [name for name in dict.fromkeys(names) if name not in self.inner]
 
-    def leaving(self, name: str) -> list[Node]:
-        """The readers of a tensor outside."""
+    def others(self, name: str) -> list[Node]:
+        """The readers of a tensor outside of the group."""
         return [node for node in self.scope.readers(name) if node not in self.laws]
 
-    def entry(self, name: str) -> _Entry | None:
-        """How it gets the original of a tensor from outside; None if it cannot."""
-        layout, shape = self.layouts[name], shapes_of(self.index).shape(self.scope, name)
-        maker = self.scope.producers.get(name)
-        if maker is not None and layout_of(shapes_of(self.index).site(maker)) == layout:
-            stays = self.leaving(name) or self.index.pin_reason(self.scope, name)
-            return _Entry(0 if stays else -1, maker.inputs[0])
-        if shape is None or product(shape) == 1:
-            return None if shape is None else _Entry(0, name)
+    def original(self, name: str) -> str | Array | None:
+        """The original of a tensor from outside: a tensor, or the value of a constant; None if none is known."""
+        layout, shape, maker = self.layouts[name], self.shapes.shape(self.scope, name), self.scope.producers.get(name)
+        if maker is not None and layout_of(self.shapes.site(maker)) == layout:
+            return maker.inputs[0]
+        if shape is not None and product(shape) == 1:
+            return name
         constant = self.index.constants.get(self.scope, name)
-        if layout.shape is not None or (constant is None and len(shape) != len(layout.perm)):
+        if constant is None or layout.shape is not None:
             return None
-        if constant is None:
-            return _Entry(1, name)
         sizes = (1,) * (len(layout.perm) - constant.array.ndim) + constant.array.shape
-        return _Entry(0, "", np.ascontiguousarray(constant.array.reshape(sizes).transpose(np.argsort(layout.perm))))
+        return np.ascontiguousarray(constant.array.reshape(sizes).transpose(np.argsort(layout.perm)))
 
-    def undoes(self, node: Node, layout: Layout) -> bool:
-        """Whether a node outside restores the original of a tensor in a layout."""
-        if node.scope is not self.scope:
-            return False
-        if layout.shape is not None:
-            is_reshape = traits_of(node.op).shape.is_reshape
-            return is_reshape and shapes_of(self.index).shape(self.scope, node.outputs[0]) == layout.shape
-        back = layout_of(shapes_of(self.index).site(node))
-        return back is not None and back.shape is None and is_original(Layout(tuple(layout.perm[x] for x in back.perm)))
+    def cost_before(self, name: str) -> float:
+        """The cost of an input: a Transpose that is needed for it, less one that goes."""
+        found, shape = self.original(name), self.shapes.shape(self.scope, name)
+        if found is None:
+            layout = self.layouts[name]
+            return 1 if layout.shape is None and shape is not None and len(shape) == len(layout.perm) else inf
+        goes = not self.others(name) and self.index.pin_reason(self.scope, name) is None
+        return -1 if isinstance(found, str) and found != name and goes else 0
 
-    def exit_cost(self, name: str) -> int | None:
-        """The cost of its output: a Transpose for other readers, less those that cancel."""
-        readers, layout = self.leaving(name), self.layouts[name]
-        others = [node for node in readers if not self.undoes(node, layout)]
-        is_read = bool(others) or self.index.pin_reason(self.scope, name) is not None
-        if is_read and layout.shape is not None:
-            return None
-        return len(others) - len(readers) + (is_read and not is_original(layout))
+    def behind(self, name: str) -> tuple[list[Node], bool]:
+        """The nodes after an output that restore its original, and whether others read the output."""
+        layout, undone = self.layouts[name], list[Node]()
+        for node in self.others(name):
+            back = layout_of(self.shapes.site(node)) if node.scope is self.scope else None
+            if back is not None and (back.shape is None) == (layout.shape is None):
+                made = self.shapes.shape(self.scope, node.outputs[0])
+                undoes = _is_original(Layout(tuple(layout.perm[axis] for axis in back.perm)))
+                undone += [node] if (undoes if layout.shape is None else made == layout.shape) else []
+        is_read = len(undone) < len(self.others(name)) or self.index.pin_reason(self.scope, name) is not None
+        return undone, is_read
+
+    def cost_behind(self, name: str) -> float:
+        """The cost of an output: a Transpose for other readers, less those that cancel."""
+        undone, is_read = self.behind(name)
+        if is_read and self.layouts[name].shape is not None:
+            return inf
+        return (is_read and not _is_original(self.layouts[name])) - len(undone)
 
     def is_closed(self) -> bool:
         """Whether no tensor that it reads depends on its own outputs through other nodes."""
@@ -160,30 +144,27 @@ class _Group:
         """The group as a site."""
         removed, kept, body = list(self.laws), list[Node](), _Body()
         for name in self.entering():
-            entry, perm = self.entry(name), self.layouts[name].perm
-            if entry is not None and entry.array is not None:
-                body.constants[f"original {name}"] = entry.array
-            elif entry is not None and entry.cost > 0:
-                back = [int(axis) for axis in np.argsort(perm)]
+            original = self.original(name)
+            if original is None:
+                back = [int(axis) for axis in np.argsort(self.layouts[name].perm)]
                 body.nodes.append(helper.make_node("Transpose", [name], [f"original {name}"], perm=back))
-            elif entry is not None:
-                body.named[name] = entry.tensor
-                if entry.tensor != name:
-                    (removed if entry.cost else kept).append(self.scope.producers[name])
+            elif not isinstance(original, str):
+                body.constants[f"original {name}"] = original
+            elif original != name:
+                (removed if self.cost_before(name) else kept).append(self.scope.producers[name])
+            body.named[name] = original if isinstance(original, str) else f"original {name}"
         for node in sorted(self.laws, key=_slot):
-            body.add(shapes_of(self.index).site(node), self.laws[node])
+            body.add(self.shapes.site(node), self.laws[node])
         for name in self.inner:
-            readers = self.leaving(name)
-            undone = [node for node in readers if self.undoes(node, self.layouts[name])]
-            body.outputs.update({node.outputs[0]: name for node in undone})
+            undone, is_read = self.behind(name)
             removed += undone
-            is_read = len(undone) < len(readers) or self.index.pin_reason(self.scope, name) is not None
-            if is_read and is_original(self.layouts[name]):
+            body.outputs.update({node.outputs[0]: name for node in undone})
+            if is_read:
                 body.outputs[name] = name
-            elif is_read:
-                moved = helper.make_node("Transpose", [name], [f"moved {name}"], perm=self.layouts[name].perm)
-                body.nodes.append(moved)
-                body.outputs[name] = moved.output[0]
+                if not _is_original(self.layouts[name]):
+                    body.outputs[name] = f"moved {name}"
+                    perm = self.layouts[name].perm
+                    body.nodes.append(helper.make_node("Transpose", [name], [f"moved {name}"], perm=perm))
         removed, kept = (sorted(dict.fromkeys(nodes), key=_slot) for nodes in (removed, kept))
         return Found(tuple(removed), tuple(body.outputs), body.bound(self.scope), tuple(kept))
 
@@ -200,8 +181,7 @@ class _Body:
         made, source = NodeProto(), traits_of(view.op).shape.axes
         made.CopyFrom(view.node.proto)
         for slot in law.slots:
-            name = made.input[slot]
-            made.input[slot] = self.named.get(name, name if name in self.made else f"original {name}")
+            made.input[slot] = self.named.get(made.input[slot], made.input[slot])
         self.nodes.append(made)
         if law.axes is None:
             return
@@ -217,25 +197,16 @@ class _Body:
         del made.attribute[:]
         made.attribute.extend([*others, helper.make_attribute(key, value)])
 
-    @property
-    def made(self) -> set[str]:
-        """The tensors that its nodes make."""
-        return {name for node in self.nodes for name in node.output}
-
     def bound(self, scope: Scope) -> dict[str, Any]:
         """The captures: tensors, constants, and the function of both."""
-        known = self.made | self.constants.keys()
+        known = {name for node in self.nodes for name in node.output} | self.constants.keys()
         tensors = list(dict.fromkeys(name for node in self.nodes for name in node.input if name and name not in known))
-        read, versions = [*tensors, *self.constants], [helper.make_opsetid(*item) for item in scope.versions.items()]
-        outputs = list(self.outputs.values())
-        body = helper.make_function(
-            "", "body", inputs=read, outputs=outputs, nodes=self.nodes, opset_imports=versions
-        )
+        body = body_of(scope, self.nodes, [*tensors, *self.constants], list(self.outputs.values()))
         return {"tensors": VariadicBinding(tensors), "constants": ([*self.constants.values()],), "body": (body,)}
 
 
-def is_original(layout: Layout) -> bool:
-    """Whether the layout is that of the original."""
+def _is_original(layout: Layout) -> bool:
+    """Whether a layout is that of the original."""
     return layout.shape is None and layout.perm == tuple(range(len(layout.perm)))
 
 

@@ -60,7 +60,7 @@ def _law(view: NodeView, layout: Layout) -> Law:
     along = [*labels.mixed, *labels.joined]
     if traits.shape.broadcasts:
         is_whole = layout.shape is None or all(is_alike(view.shape(slot), made, layout.shape) for slot in slots)
-        require(is_whole and (layout.shape is not None or len(made) == len(layout.perm)))
+        require(view.opset >= 7 and is_whole and (layout.shape is not None or len(made) == len(layout.perm)))
         return Law(slots, layout)
     if (traits.keeps_shape or traits.dtype.is_cast) and not along:
         require(all(shape == () or (shape == (1,) and not traits.dtype.is_qdq) for shape in others))
