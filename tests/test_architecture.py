@@ -54,12 +54,12 @@ BUDGETS = {
     "file": 4_565,  # nodes in topological order, even if the file has them in another
     "ir": 2_480,
     "ops": 4_660,  # categories of operators for the viewer
-    "patterns": 300,
+    "patterns": 310,
     "pipeline": 6_750,
     "precision": 5_620,
     "proof": 10_540,
     "rules": 11_970,  # one search for all ops between Transposes
-    "rules of `patterns`": 14_500,  # what the test suites of other optimizers ask for
+    "rules of `patterns`": 14_540,  # what the test suites of other optimizers ask for
     "runtime": 12_920,
     "shapes": 7_350,
     "targets": 3_500,
