@@ -32,6 +32,12 @@ CASES = [
         "surgeon edit IN OUT --free 'x[0]=batch'",
     ),
     Case(
+        "surgeon.pipeline.rewriting.rule_run._require_outputs",
+        at(17, "(float[2, 4] x) => () { a = Relu(x) d = Neg(a) }"),
+        "rewrite IN OUT --rules cleanup",
+        "surgeon edit IN OUT --add-output d",
+    ),
+    Case(
         "surgeon.pipeline.acceptance.match_acceptance._require_opset",
         at(9, "(float[2, 4] x) => (float[s, 4] y) <int64[1] a = {0}, int64[1] b = {1}> { y = Slice(x, a, b) }"),
         "rewrite IN OUT --rules no_op_slice",

@@ -40,6 +40,14 @@ def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
     return model
 
 
+def branches(first: str, condition: str, more: str = "", made: str = "y") -> onnx.ModelProto:
+    """An If with an else_branch that declares no outputs.  first: the outputs of the other branch."""
+    return parse(
+        f"(float[n, 4] x{more}) => (float[n, 4] y) <bool yes = {{1}}> {{ {made} = If({condition}) "
+        f"<then_branch = t () => ({first}) {{ a = Neg(x) }}, else_branch = e () => () {{ b = Abs(x) }}> }}"
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "why"),
     [
@@ -69,6 +77,11 @@ def nodes(*listed: onnx.NodeProto) -> onnx.ModelProto:
             nodes(helper.make_node("Abs", ["x"], ["y"]), helper.make_node("Relu", ["x"], [], name="r")),
             r"Node 'r' \(Relu\) has 1 inputs and 0 outputs",
         ),
+        (parse("(float[n, 4] x) => () { e = Erf(x) y = Relu(e) }"), "The model declares no outputs, so none of"),
+        (branches("", "yes"), r"The then_branch of node 'y' \(If\) declares 0 outputs, but the node has 1"),
+        (branches("float[n, 4] a", "yes"), r"The else_branch of node 'y' \(If\) declares 0 outputs, but"),
+        (branches("", "c", ", bool c"), r"The then_branch of node 'y' \(If\) declares 0 outputs, but the node has 1"),
+        (branches("float[n, 4] a", "yes", made="y, z"), r"The then_branch of node 'y' \(If\) declares 1 output, but"),
     ],
 )
 def test_what_is_no_model_is_refused(model: onnx.ModelProto, why: str, tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
-from surgeon.ops.traits.trait_lookup import CAST_OPS, FOR_TWO, all_declared, require_declared_inputs
+from surgeon.ops.traits.trait_lookup import BRANCHES, CAST_OPS, FOR_TWO, all_declared, require_declared_inputs
 from surgeon.ops.traversal import find_cycle, function_key, imports_of, names_read, require_finite_calls
+from surgeon.text import format_count
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -202,6 +203,10 @@ class Index:
                     node = scope.consumers[name][0]
                     raise GraphError(f"Node {node.label!r} ({node.op}) reads {name!r}, which no node produces. {_FIX}")
             _require_nodes(scope, has_kinds)
+            owner, count = scope.owner, len(scope.output_names)
+            if owner is not None and owner.op in BRANCHES and count < len(owner.outputs):
+                declares = f"declares {format_count(count, 'output')}, but the node has {len(owner.outputs)}"
+                raise GraphError(f"The {scope.attribute} of node {owner.label!r} ({owner.op}) {declares}. {_FIX}")
             if scope._is_unsorted:
                 _refuse_cycle(scope)
 

@@ -45,8 +45,6 @@ NEGATIVES = [
     Case(dead_nodes, "every node is read", graph("a = Exp(x) y = Neg(a)"), why="the outputs of every node are read"),
     Case(dead_nodes, "an output of the graph", why="the outputs of every node are read",
          model=graph("y = Neg(x) z = Exp(x)", "(float[n, 4] x) => (float[n, 4] y, float[n, 4] z)")),
-    Case(dead_nodes, "a graph without outputs", why="the graph has no outputs",
-         model=graph("y = Neg(x) z = Exp(y)", "(float[n, 4] x) => ()")),
     Case(dead_nodes, "one of its outputs is read", why="the outputs of every node are read",
          model=graph("a, y = Split<axis = 1>(x)", "(float[n, 4] x) => (float[n, 2] y)")),
     Case(dead_nodes, "read in a body alone", why="the outputs of every node are read",
@@ -105,3 +103,22 @@ def test_several_dead_nodes_alike_that_rules_wrote_are_no_endless_rewrite():
     made, report = surgeon.rewrite(model, "cleanup")
     assert not report.rolled_back
     assert "If" not in {node.op_type for node in made.graph.node}
+
+
+def test_a_model_without_outputs_is_refused():
+    """Each of its nodes is dead, and a result without nodes would compute the same."""
+    model = graph("y = Neg(x) z = Exp(y)", "(float[n, 4] x) => ()")
+    for rules in ("dead_nodes", "ort"):
+        with pytest.raises(surgeon.GraphError, match="declares no outputs, .* surgeon edit IN OUT --add-output z"):
+            surgeon.rewrite(model, rules)
+    made, _ = surgeon.edit(model, surgeon.edits.AddOutput("z"))
+    assert not surgeon.rewrite(made, dead_nodes)[1].sites
+
+
+def test_edits_of_a_model_without_outputs_do_not_empty_it():
+    """They remove no nodes because nothing reads them."""
+    body = "q = QuantizeLinear(x, s, p) d = DequantizeLinear(q, s, p) y = Neg(d) z = Exp(x)"
+    constants = "float s = {0.5}, uint8 p = {128}"
+    model = parse(f"(float[n, 4] x) => () <{constants}> {{ {body} }}")
+    made, _ = surgeon.edit(model, surgeon.edits.StripQdq())
+    assert [node.op_type for node in made.graph.node] == ["QuantizeLinear", "Neg", "Exp"]

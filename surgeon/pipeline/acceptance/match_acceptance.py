@@ -102,9 +102,8 @@ class MatchAcceptance:
         """The replacement of a match: by the form of the plan, else by the first other form that is accepted.
 
         A replacement that the target does not run is accepted only if its provider has no kernels for the match
-        either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.  A
-        built-in rule that raises declines the match: its code meets a node that it does not expect, mostly an invalid
-        one, and the user cannot correct it.
+        either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.  If
+        a built-in rule raises, mostly at an invalid node, the match stays: the user cannot correct the rule.
         """
         try:
             return self._build(rule, plan, compiled, match)
@@ -184,15 +183,14 @@ class MatchAcceptance:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
             return Refusal(step, str(refusal), match.asked_last, is_of_form)
-        except MatchDeclined:
-            raise
         except Exception as error:
-            is_of_rule = isinstance(error, RuleError) or not isinstance(error, (SurgeonError, MemoryError))
+            ours = SurgeonError, MatchDeclined
+            is_of_rule = isinstance(error, RuleError) or not isinstance(error, (*ours, MemoryError))
             if is_of_rule and rule.is_built_in and not self.is_strict:
                 return Refusal("error", f"the rule raised {error_with_line(rule, error)}", None, is_of_form)
             if isinstance(error, RuleError):
                 raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
-            if isinstance(error, SurgeonError):
+            if isinstance(error, ours):
                 raise
             raise RewriteError(describe_rule_error(rule, error, f"at node {match.root.label!r}")) from error
 

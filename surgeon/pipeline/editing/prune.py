@@ -18,6 +18,8 @@ def prune(draft: ModelDraft) -> int:
     Below IR version 4, where every initializer is an input, unused ones are removed as inputs too.
     """
     graph = draft.graph
+    if not graph.output:
+        return 0  # no node would stay
     nodes, used = required_nodes(graph, [value.name for value in graph.output])
     gone = filter_repeated(graph.node, lambda place, _: place in nodes)
     tensors = {*used, *(value.name for value in graph.input)}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.pipeline.checks import Progress
@@ -12,6 +13,7 @@ from surgeon.pipeline.reports.site import Site, group_dependent_steps
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.pipeline.rewriting.step_replay import Replay
+from surgeon.printed_commands import command
 
 
 def open_index(model: Model) -> Index:
@@ -23,6 +25,13 @@ def open_index(model: Model) -> Index:
         model.check_names()  # protobuf returns a name that is not UTF-8 as bytes
         raise
     return index
+
+
+def _require_outputs(index: Index) -> None:
+    """Raise GraphError for a model without outputs: none of its nodes is needed, and none can be compared."""
+    if not index.main.output_names and (made := [name for node in index.main.nodes for name in node.outputs if name]):
+        how = command("edit", "IN", "OUT", "--add-output", made[-1])
+        raise GraphError(f"The model declares no outputs, so none of its nodes is needed. Add one: {how}")
 
 
 @contextmanager
@@ -57,6 +66,7 @@ class RuleRun:
     """Sites, in the order of the log."""
 
     def __post_init__(self) -> None:
+        _require_outputs(self.index)
         self.driver = GreedyDriver(self.index, self.settings, self.progress, self.replay)
         self.driver.run()
         self.sites = [Site(steps) for steps in group_dependent_steps(self.driver.log)]

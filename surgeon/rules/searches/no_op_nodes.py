@@ -80,11 +80,8 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes none of whose outputs is read, an output of the graph or named elsewhere; the last first.
 
     Producers that only they read are removed too.  A node of an unknown domain stays, as does one with a body or a
-    local function that contains such a node: it may have side effects.  A graph without outputs, such as an extracted
-    part, is left unchanged: none of its nodes would stay.
+    local function that contains such a node: it may have side effects.
     """
-    if not scope.proto.output:
-        return
     bodies = {qualified_name(item.domain, item.name): item for item in index.model.skeleton.functions}
     for node in reversed(scope.dead_nodes()):
         if node.alive and not _may_do_more(node, bodies):
@@ -93,8 +90,6 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 def _left(index: Index, scope: Scope) -> str | None:
     """The nodes that have no readers and stay; None if there are none."""
-    if not scope.proto.output:
-        return "the graph has no outputs, so no node is needed"
     left = scope.dead_nodes()
     if not left:
         return None
