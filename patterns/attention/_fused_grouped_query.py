@@ -33,11 +33,16 @@ class Grouped(Captures):
         return self.attributes.get(name, usual)
 
 
+def grouped_inputs(g: Graph, m: Grouped, q: Any, k: Any, v: Any, last: Any) -> Any:
+    """GroupQueryAttention of other queries, keys and values, with the same further inputs and attributes."""
+    given = m.past_key, m.past_value, last, m.total, m.cos, m.sin, m.places, m.bias, m.sink
+    return g.ms_group_query_attention(q, k, v, *given, **m.attributes, outputs=3)
+
+
 def grouped_node(g: Graph, m: Grouped) -> Any:
     """The output of GroupQueryAttention, and the keys and values for the next step."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
-    given = m.q, m.k, m.v, m.past_key, m.past_value, last, m.total, m.cos, m.sin, m.places, m.bias, m.sink
-    return g.ms_group_query_attention(*given, **m.attributes, outputs=3)
+    return grouped_inputs(g, m, m.q, k=m.k, v=m.v, last=last)
 
 
 def grouped_node_alone(g: Graph, m: Grouped) -> Tensor:

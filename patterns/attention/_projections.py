@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Captures, Constant, Graph, Tensor, dims
+from surgeon import Captures, Graph, Tensor, dims
 
 
 class ProjectedHeads(Captures):
@@ -27,8 +27,8 @@ class Projection(ProjectedHeads):
     flat: the rows of all batches, as a Gemm reads them. turned: whether w is transposed for the Gemm.
     """
 
-    w: Constant = dims("inputs outputs")
-    b: Constant | Any = None
+    w: Tensor = dims("inputs outputs")
+    b: Tensor | Any = None
     flat: Tensor | Any = dims("_ .inner", default=None)
     turned: int = 0
     inner: Any = None
@@ -37,14 +37,14 @@ class Projection(ProjectedHeads):
 class AttentionLayer(Captures):
     """Attention over parts of one tensor, with a bias of the scores, or a mask that is expanded.
 
-    factor: the number that multiplies the queries.
+    qkv_bias: a bias of queries, keys and values that the attention itself adds.
     """
 
     x: Tensor = dims("batch rows inner")
     q: ProjectedHeads
     k: ProjectedHeads
     v: ProjectedHeads
-    factor: float | Any = None
+    qkv_bias: Tensor | Any = None
     mask: Tensor | Any = dims("_ _ _ _", default=None)
     bias: Tensor | Any = None
     attributes: dict[str, Any]
@@ -55,6 +55,12 @@ class PackedProjection(AttentionLayer):
 
     whole: Projection
     five: Tensor | Any = dims("batch rows 3 _ _", default=None)
+
+
+class PackedProjectionWithPast(PackedProjection):
+    """The same over keys and values with a past."""
+
+    past: Tensor = dims("2 _ _ _ _")
 
 
 class SeparateProjections(AttentionLayer):
@@ -75,12 +81,12 @@ def linear(g: Graph, x: Tensor, m: Any) -> Any:
 
 
 def multi_head_attention(g: Graph, m: AttentionLayer, q: Tensor, k: Tensor, v: Tensor) -> Any:
-    """MultiHeadAttention without a bias, with a bias, or with a mask that is expanded to the rows and keys.
+    """MultiHeadAttention, optionally with a bias, or with a mask that is expanded to the rows and keys.
 
     The arithmetic that computes the shape of the mask may read queries and keys.  It is removed with them.
     """
-    spread, scaled = g.expand(m.mask, g.any_tensor()), g.any_of(q, g.mul(q, m.factor))
-    forms = (g.ms_multi_head_attention(scaled, k, v, attention_bias=x, **m.attributes) for x in (m.bias, spread))
+    spread = g.expand(m.mask, g.any_tensor())
+    forms = (g.ms_multi_head_attention(q, k, v, m.qkv_bias, None, x, **m.attributes) for x in (m.bias, spread))
     return g.any_of(*forms)
 
 

@@ -15,7 +15,7 @@ class Embedding(Captures):
     Without ids, the rows of `two` are used in order.  They are the rows for the first `count` positions, which are
     `counted` from 0, or rows that are `fixed`.
 
-    axis: the axis along which counted or fixed positions are sliced.
+    axis: the axis along which counted or fixed positions are sliced. widest: the first input of a norm that also adds.
     """
 
     one: Constant = dims("_ _")
@@ -31,6 +31,7 @@ class Embedding(Captures):
     fixed: Constant | Any = None
     count: Tensor | Any = None
     axis: list[int] | Any = ()
+    widest: Tensor | Any = None
 
 
 def are_tables_compatible(m: Embedding) -> None:

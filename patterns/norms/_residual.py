@@ -1,5 +1,6 @@
 """Code that the rules of a residual and the norm after it share."""
 
+from collections.abc import Callable
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require
@@ -20,6 +21,15 @@ class Residual(Captures):
 def any_residual(g: Graph, m: Residual) -> Tensor:
     """x + bias + skip, or x + skip."""
     return g.any_of(g.add(m.x, m.bias, m.skip), g.add(m.x, m.skip))
+
+
+def either_biased(
+    g: Graph, m: Residual, node: Callable[[Graph, Residual], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, ...]:
+    """A fused node without a bias, with a bias on either of the tensors that it adds, and the sum."""
+    first, second = {"x": g.add(m.x, m.bias)}, {"skip": g.add(m.skip, m.bias)}
+    made = [node(g, m.but(**changed, bias=None)) for changed in (first, second)]
+    return tuple(g.any_of(*outputs) for outputs in zip(*made, strict=True))
 
 
 def residual_sum(g: Graph, m: Residual) -> Tensor:
@@ -45,8 +55,7 @@ def fits_skip_norm_kernel(m: Residual) -> None:
     require(m.x.rank in (2, 3), "the inputs of the Add must have two or three axes")
     whole = m.x.shape
     fitting = (whole, whole[1:], (1, *whole[1:])) if len(whole) == 3 else (whole,)
-    has_its_shape = m.skip.shape in fitting
-    require(has_its_shape, "both inputs of the Add must have the same known shape, apart from a batch of 1 or no batch")
+    require(m.skip.shape in fitting, "both inputs of the Add must have the same known shape")  # apart from the batch
     require(m.epsilon >= 0, "the kernel of ONNX Runtime does not support a negative epsilon")
     for vector in (m.gamma, m.beta, m.bias):
         if vector is not None:

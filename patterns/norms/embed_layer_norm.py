@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Graph, Tensor, rule
+from surgeon import Graph, Tensor, require, rule
 from ._embeddings import Embedding, are_tables_compatible, as_ids, tables_and_positions
 from ._fused_embed_layer_norm import Looked, in_parts, node, node_alone, node_with_counts, node_with_sum
 
@@ -18,9 +18,18 @@ def some(g: Graph, m: Embedding, x: Tensor) -> list[Tensor]:
 
 
 def normalised(g: Graph, m: Embedding, first: Tensor, second: Tensor, third: Tensor) -> tuple[Tensor, Tensor]:
-    """LayerNorm of a sum of two or three tensors, and the sum."""
+    """LayerNorm of a sum of two or three tensors, and the sum.  One node may compute the last sum and the norm."""
     total = g.any_of(g.add(first, second, third), g.add(first, second))
-    return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
+    pairs = (g.add(first, second), third), (g.add(first, third), second), (g.add(second, third), first), (first, second)
+    both = [
+        g.ms_skip_layer_normalization(
+            *(g.capture("widest", x), skip, m.gamma, m.beta), epsilon=m.epsilon, outputs=4
+        )
+        for pair in pairs
+        for x, skip in (pair, pair[::-1])
+    ]
+    normal = g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon)
+    return g.any_of(normal, *(made[0] for made in both)), g.any_of(total, *(made[3] for made in both))
 
 
 def by_ids_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
@@ -59,7 +68,7 @@ def embed_layer_norm(g: Graph, m: Embedding) -> object:
     """Fuse the embeddings of a transformer into com.microsoft::EmbedLayerNormalization.
 
     What: LayerNorm(words[ids] + positions[places] + types[type ids]).  The types are optional.  The sum may have other
-    consumers.  The normalisation must already be one node, which the rule layer_norm produces.
+    consumers.  The normalisation must already be one node, which the rules layer_norm or skip_layer_norm produce.
     Numerics: rounding only.  ONNX Runtime sums each row one element after the other.  A negative id is an error,
     although Gather counts it from the end of the table.
     Speed: on a CPU (ONNX Runtime 1.31, one thread, 128 ids, rows of 768 numbers) the op takes 152 µs.  The nodes that
@@ -68,6 +77,8 @@ def embed_layer_norm(g: Graph, m: Embedding) -> object:
     970 and 952 µs.
     """
     (word, *kind), (table, places) = tables_and_positions(m)
+    has_all_rows = m.widest is None or (m.widest.shape is not None and m.widest.shape[:-1] == word[1].shape)
+    require(has_all_rows, "the first input of SkipLayerNormalization must have a row for each id")
     segments, types = (as_ids(g, kind[0][1]), kind[0][0]) if kind else (None, None)
     given: Any = as_ids(g, word[1]), segments, word[0], table, types, m.gamma, m.beta
     spots: Any = () if places is None else (None, as_ids(g, places))

@@ -2,7 +2,7 @@
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
-from ._residual import Residual, any_residual, fits_skip_norm_kernel, is_added, residual_sum
+from ._residual import Residual, any_residual, either_biased, fits_skip_norm_kernel, is_added, residual_sum
 from .rms_norm import of_wide
 
 
@@ -29,7 +29,21 @@ def node_with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     return made[0], made[3]
 
 
-@rule(patterns=[alone, with_sum], conditions=[is_added, fits_skip_norm_kernel], form_patterns=[node, node_with_sum])
+def biased_with_sum(g: Graph, m: Residual) -> tuple[Tensor, ...]:
+    """The node without a bias, of a tensor with a bias, and the sum."""
+    return either_biased(g, m, node_with_sum)
+
+
+def biased(g: Graph, m: Residual) -> Tensor:
+    """The same if the sum is not used."""
+    return biased_with_sum(g, m)[0]
+
+
+@rule(
+    patterns=[alone, with_sum, biased, biased_with_sum],
+    conditions=[is_added, fits_skip_norm_kernel],
+    form_patterns=[node, node_with_sum],
+)
 def skip_rms_norm(g: Graph, m: Residual) -> object:
     """Fuse a residual and the RMSNorm after it into com.microsoft::SkipSimplifiedLayerNormalization.
 

@@ -134,6 +134,7 @@ GROUPS = {
         "attention_nan_guard",
         "broadcast_mask",
         "attention_layout:attention_3d_inputs",
+        "fused_inputs",
         "attention_projections",
     ),
     "linear": (
@@ -250,12 +251,9 @@ PURPOSES = {
 }
 """The purpose of each group, in the order of `surgeon rules`."""
 
-APPROXIMATE = {
-    **dict.fromkeys(("ort", "transformers"), ("attention:padded_attention", "monotone_argmax")),
-    **dict.fromkeys(
-        ("tensorrt", "onnx"), ("dynamic_quantize_lstm", "attention:padded_attention", "monotone_argmax")
-    ),
-}
+_NEAR = ("attention:padded_attention", "monotone_argmax")
+_STANDARD = ("dynamic_quantize_lstm", *_NEAR)
+APPROXIMATE = {"ort": _NEAR, "transformers": _NEAR, "tensorrt": _STANDARD, "onnx": _STANDARD}
 
 _OLD_AND_NEW = """
     active_instance_norm_plugin:instance_norm_activation_plugin attention_cache:attention_kv_cache

@@ -8,7 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.attention.attention_projections import packed_qkv_attention, separate_qkv_attention
+from surgeon.patterns.attention.attention_projections import (
+    packed_qkv_attention,
+    packed_qkv_kv_cache,
+    separate_qkv_attention,
+)
+from surgeon.patterns.attention.fused_inputs import scaled_queries
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -27,7 +32,7 @@ INTS = {
     "end": (24,), "lifted": (1, 3, 2, 3, 8), "heads_of_all": (3, 4, 4), "by_batch": (2, 2, 3, 4),
     "columns": (2, 2, 4, 3),
     "fixed_heads": (2, 2, 3, 4), "mixed": (3, 2, 8), "three_rows": (0, 3, 2, 4),
-    "last": (2,), "joined": (0, 0, 8), "overlap": (4,), "twelve": (12,),
+    "last": (2,), "joined": (0, 0, 8), "two_ones": (1, 1), "overlap": (4,), "twelve": (12,),
 }  # fmt: skip
 NODE = "y = com.microsoft.MultiHeadAttention<num_heads = 2, scale = 0.4>"
 PRODUCTS = "a = MatMul(x, wq) c = MatMul(x, wk) d = MatMul(x, wv)"
@@ -46,6 +51,14 @@ GATHERED = (
     f"m = Transpose<perm = [0, 2, 1, 3]>(l) q = Reshape(m, joined) {NODE}(q, k, v)"
 )
 FIXED = "float[2, 3, 6] x"
+GATHERED_PAST = "pk = Gather<axis = 0>(past, i0) pv = Gather<axis = 0>(past, i1)"
+SPLIT_PAST = "fk, fv = Split<axis = 0>(past, two_ones) pk = Squeeze(fk, zero) pv = Squeeze(fv, zero)"
+CACHED = (
+    f"{ONE} q, k, v = Split<axis = 2>(p, thirds) {GATHERED_PAST} y, nk, nv = com.microsoft.MultiHeadAttention"
+    '<num_heads = 2, scale = 0.4>(q, k, v, "", "", "", pk, pv) uk = Unsqueeze(nk, zero) uv = Unsqueeze(nv, zero) '
+    "present = Concat<axis = 0>(uk, uv)"
+)
+PAST, OUTPUTS = "float[b, s, 6] x, float[2, b, 2, t, 4] past", "float[2, b, 2, u, 4] present, float[b, s, 8]"
 TIME_FIRST = (
     f"{ONE} s = Reshape(p, lifted) t = Transpose<perm = [3, 1, 2, 0, 4]>(s) u = Squeeze(t, third) "
     "e = Gather<axis = 0>(u, i0) f = Gather<axis = 0>(u, i1) h = Gather<axis = 0>(u, i2) "
@@ -80,7 +93,7 @@ def graph(body, inputs="float[b, s, 6] x", output="float[b, s, 8]", dtype="float
     for name, values in INTS.items():
         constants += [f"int64[{len(values)}] {name} = {{{', '.join(map(str, values))}}}"] * (name in read)
     constants += [f"int64 i{place} = {{{place}}}" for place in range(3) if f"i{place}" in read]
-    constants += [f"float {name} = {{{value}}}" for name, value in (("half", 0.5), ("nothing", 0)) if name in read]
+    constants += ["float half = {0.5}"] * ("half" in read)
     header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g'
     return parse(f"{header} ({inputs}) => ({output} y) <{', '.join(constants)}> {{ {body} }}")
 
@@ -107,10 +120,22 @@ FIRES = [
     Case(separate_qkv_attention, "no scale of its own", graph(THREE.replace(", scale = 0.4", "")), ep="cuda"),
     Case(separate_qkv_attention, "without biases, as T5 has it",
          graph(f"{PRODUCTS} {NODE}(a, c, d)"), ep="cuda"),
-    Case(separate_qkv_attention, "no bias for the keys, the queries scaled, as Whisper has it", graph(
-        f"{PRODUCTS} o = Add(a, bq) q = Mul(o, half) v = Add(d, bv) {NODE}(q, c, v)"), ep="cuda"),
-    Case(separate_qkv_attention, "queries scaled before the usual scale", graph(
-        f"{PRODUCTS} q = Mul(half, a) {NODE.replace(', scale = 0.4', '')}(q, c, d)"), ep="cuda"),
+    Case([separate_qkv_attention, scaled_queries], "no bias for the keys, the queries scaled, as Whisper has it",
+         graph(f"{PRODUCTS} o = Add(a, bq) q = Mul(o, half) v = Add(d, bv) {NODE}(q, c, v)"), ep="cuda"),
+    Case(separate_qkv_attention, "a bias of the attention itself",
+         graph(f"{PRODUCTS} {NODE}(a, c, d, b)"), ep="cuda"),
+    Case(separate_qkv_attention, "biases that are inputs",
+         graph(THREE.replace("bq", "nq").replace("bk", "nk"), "float[b, s, 6] x, float[8] nq, float[8] nk"), ep="cuda"),
+    Case(packed_qkv_attention, "a bias of the attention itself, and weights that are inputs", graph(
+        CUT.replace("p = Add(a, b) ", "").replace("(p,", "(a,").replace("w)", "weights)")
+        .replace("k, v)", "k, v, bias)"), "float[b, s, 6] x, float[6, 24] weights, float[24] bias")),
+    Case(packed_qkv_attention, "a bias that is an input",
+         graph(CUT.replace("Add(a, b)", "Add(a, bias)"), "float[b, s, 6] x, float[24] bias")),
+    Case(packed_qkv_kv_cache, "a past by Gather, a bias of the attention itself, and Slices",
+         graph(CACHED.replace(ONE, "p = MatMul(x, w)").replace('k, v, ""', "k, v, b"), PAST, OUTPUTS)),
+    Case(packed_qkv_kv_cache, "a past by Split, and the future hidden",
+         graph(CACHED.replace(GATHERED_PAST, SPLIT_PAST).replace("heads = 2,", "heads = 2, unidirectional = 1,"),
+               PAST, OUTPUTS)),
     Case(separate_qkv_attention, "a bias of one number and one with more axes", graph(
         f"{PRODUCTS} q = Add(a, one) k = Add(c, row) {NODE}(q, k, d)"), ep="cuda"),
     Case(separate_qkv_attention, "values of another size", graph(
@@ -154,7 +179,7 @@ FIRES = [
         f"{ONE} q, k, v = Split<axis = 2>(p, thirds) qs = Shape<start = 1, end = 2>(q) ks = Shape<start = 1, end = 2>"
         f'(k) o = Concat<axis = 0>(first, first, qs, ks) l = Expand(m, o) {NODE}(q, k, v, "", "", l)',
         "float[b, s, 6] x, float[b, 1, 1, s] m")),
-    Case(packed_qkv_attention, "the queries of one product scaled", graph(
+    Case([packed_qkv_attention, scaled_queries], "the queries of one product scaled", graph(
         f"{ONE} o, k, v = Split<axis = 2>(p, thirds) q = Mul(o, half) {NODE}(q, k, v)")),
     Case(packed_qkv_attention, "one product in float16",
          graph(CUT, "float16[b, s, 6] x", "float16[b, s, 8]", "float16")),
@@ -168,7 +193,7 @@ NEGATIVES = [
     Case(separate_qkv_attention, "keys and values of another tensor", why="'x' must be the same tensor",
          model=graph(THREE.replace("MatMul(x, wk)", "MatMul(z, wk)").replace("MatMul(x, wv)", "MatMul(z, wv)"),
                      "float[b, s, 6] x, float[b, s, 6] z"), ep="cuda"),
-    Case(separate_qkv_attention, "weights that are computed", why="expected a constant for",
+    Case(separate_qkv_attention, "weights that are computed", why="the weights must be constants",
          model=graph(THREE.replace("wk", "wn"), "float[b, s, 6] x, float[6, 8] wn"), ep="cuda"),
     Case(separate_qkv_attention, "keys that are asked for too", why="is also read",
          model=graph(f"{THREE} z = Neg(k)", output="float[b, s, 8] z, float[b, s, 8]"), ep="cuda"),
@@ -200,8 +225,20 @@ NEGATIVES = [
     Case(packed_qkv_attention, "heads that are joined in another way",
          why="the batch of q_joined is 3, but that of q_apart is 2",
          model=graph(f"{TURNED} {GATHERED}".replace("(m, joined)", "(m, mixed)"), FIXED, "float[3, 2, 8]")),
-    Case(separate_qkv_attention, "a scale of zero", why="a scale of 0",
-         model=graph(f"{PRODUCTS} q = Mul(a, nothing) {NODE}(q, c, d)"), ep="cuda"),
+    Case(packed_qkv_attention, "a bias of the attention itself, and of the projection",
+         why="and so do their projections", model=graph(CUT.replace("k, v)", "k, v, b)"))),
+    Case(packed_qkv_attention, "a bias of unknown length", why="",
+         model=graph(CUT.replace("Add(a, b)", "Add(a, bias)"), "float[b, s, 6] x, float[m] bias")),
+    Case(packed_qkv_kv_cache, "a bias of the scores", why="attention_bias",
+         model=graph(CACHED.replace('"", pk', "m, pk"), f"{PAST}, float[1, 1, s, u] m", OUTPUTS)),
+    Case(packed_qkv_kv_cache, "keys and values in turn", why="",
+         model=graph(CACHED.replace("past, i0", "past, i2").replace("past, i1", "past, i0")
+                     .replace("past, i2", "past, i1"), PAST, OUTPUTS)),
+    Case(packed_qkv_kv_cache, "values first for the next step", why="",
+         model=graph(CACHED.replace("(nk, zero)", "(nv, first)").replace("(nv, zero)", "(nk, zero)")
+                     .replace("(nv, first)", "(nv, zero)"), PAST, OUTPUTS)),
+    Case(packed_qkv_kv_cache, "keys for the next step that are read again", why="is also read",
+         model=graph(f"{CACHED} z = Neg(nk)", PAST, f"float[b, 2, u, 4] z, {OUTPUTS}")),
 ]
 # fmt: on
 
@@ -251,7 +288,7 @@ def test_the_weight_attention_of_one_projection_product_is_read_as_it_is():
     ],
 )
 def test_a_number_on_the_queries_becomes_part_of_the_scale(body, scale):
-    made, _ = surgeon.rewrite(graph(body), separate_qkv_attention, ep="cuda")
+    made, _ = surgeon.rewrite(graph(body), [scaled_queries, separate_qkv_attention], ep="cuda")
     found = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[-1].attribute}
     assert found["scale"] == pytest.approx(scale)
 

@@ -54,6 +54,7 @@ def half(text):
     )
 
 
+SKIP = "com.microsoft.SkipLayerNormalization<epsilon = 1e-6>"
 BATCHES = f"{INPUTS}, int64[b, s] o"
 ROW = f"{INPUTS}, int64[1, s] o"
 SUM = f"{THREE} j = Neg(x)"
@@ -104,6 +105,15 @@ FIRES = [
     Case(embed_layer_norm, "scale and shift are inputs",
          graph(f"{WORDS} {COUNTED} x = Add(a, e) y = LayerNormalization<axis = -1, epsilon = 1e-6>(x, g1, h1)",
                f"{INPUTS}, float[4] g1, float[4] h1")),
+    *(
+        Case(embed_layer_norm, f"a residual and its norm in one node: {title}",
+             graph(f"{WORDS} {TYPES} {RANGE} {total} y = {SKIP}({sides}, g, h)"))
+        for title, total, sides in (("the types last", "u = Add(a, e)", "u, c"),
+                                    ("the positions last", "u = Add(c, a)", "u, e"),
+                                    ("the words first", "u = Add(e, c)", "a, u"))
+    ),
+    Case(embed_layer_norm, "a residual of two tables and its norm in one node, whose sum is read again",
+         graph(f"{WORDS} {GIVEN} y, n0, n1, x = {SKIP}(e, a, g, h) j = Neg(x)", BATCHES, WITH_SUM)),
     Case(embed_layer_norm, "places cut off a parameter, no axes named",
          graph(f"{WORDS} {LENGTH} e = Slice(p, zero, n) {TWO}")),
 ]
@@ -153,6 +163,10 @@ NEGATIVES = [
          model=graph(f"{WORDS} {COUNTED} {TWO.replace('(x, g, h)', '(x, g)')}")),
     Case(embed_layer_norm, "rows that are read again", why="is also read",
          model=graph(f"{WORDS} {GIVEN} {TWO} j = Neg(a)", BATCHES, WITH_SUM)),
+    Case(embed_layer_norm, "rows for all sequences as the first input of one node",
+         why="must have a row for each id", model=graph(f"{WORDS} {RANGE} y = {SKIP}(e, a, g, h)")),
+    Case(embed_layer_norm, "a residual and its norm in one node, with a bias", why="",
+         model=graph(f"{WORDS} {GIVEN} y = {SKIP}(e, a, g, h, h)", BATCHES)),
     Case(embed_layer_norm, "a double", why="tensor(double)",
          model=graph(f"{WORDS} {COUNTED} {TWO}", output="double[b, s, 4] y",
                      constants=CONSTANTS.replace("float[", "double["))),

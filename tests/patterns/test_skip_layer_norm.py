@@ -44,6 +44,9 @@ FIRES = [
     Case(skip_layer_norm, "no bias of the normalisation",
          graph("t = Add(x, z) y = LayerNormalization<epsilon = 1e-6>(t, w)")),
     Case(skip_layer_norm, "float16", half(f"t = Add(x, z) {NORM}")),
+    Case(skip_layer_norm, "a bias in front of the node", graph(f"a = Add(x, k) y = {NODE}(a, z, w, b)")),
+    Case(skip_layer_norm, "a bias in front of the node's second input, and the sum is read again",
+         graph(f"a = Add(k, z) y, m, v, t = {NODE}(x, a, w, b) r = Neg(t)", BOTH)),
     Case(skip_layer_norm, "one residual for the whole batch",
          graph(f"t = Add(x, z) {NORM}", HEAD.replace("float[n, s, 4] z", "float[1, s, 4] z"))),
     Case(skip_layer_norm, "a residual without a batch, first, with a bias, and the sum is read again",
@@ -86,6 +89,12 @@ NEGATIVES = [
          model=graph(f"t = Add(x, z) {NORM}", HEAD.replace("z)", "z, float[m] w)"), "<float[4] b = {1, 2, 3, 4}>")),
     Case(skip_layer_norm, "a bias alone is no residual", why="the same known shape",
          model=graph(f"t = Add(x, k) {NORM}", "(float[n, s, 4] x) => (float[n, s, 4] y)")),
+    Case(skip_layer_norm, "a bias in front of a node that has one", why="",
+         model=graph(f"a = Add(x, k) y = {NODE}(a, z, w, b, k)")),
+    Case(skip_layer_norm, "a node whose first input has no batch", why="the same known shape",
+         model=graph(f"a = Add(z, k) y = {NODE}(x, a, w, b)", "(float[s, 4] x, float[n, s, 4] z) => (float[s, 4] y)")),
+    Case(skip_layer_norm, "a second residual in front of the node", why="vectors over the last axis",
+         model=graph(f"a = Add(x, z) y = {NODE}(a, z, w, b)")),
     Case(skip_layer_norm, "a difference", why="", model=graph(f"t = Sub(x, z) {NORM}")),
 ]
 # fmt: on

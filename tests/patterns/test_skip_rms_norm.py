@@ -36,6 +36,7 @@ FIRES = [
                BOTH)),
     Case(skip_rms_norm, "two axes", graph(f"t = Add(x, z) {NORM}", HEAD.replace("n, s, 4", "n, 4"))),
     Case(skip_rms_norm, "float16", half(f"t = Add(x, z) {NORM}")),
+    Case(skip_rms_norm, "a bias in front of the node", graph(f"a = Add(x, k) y = {NODE}(z, a, w)")),
     Case(skip_rms_norm, "a residual without a batch, and the scale is an input",
          graph(f"t = Add(z, x) {NORM}", "(float[n, s, 4] x, float[s, 4] z, float[4] w) => (float[n, s, 4] y)", "")),
     Case([rms_norm, skip_rms_norm], "behind the rule rms_norm", model=graph(
