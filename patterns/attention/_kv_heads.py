@@ -85,6 +85,13 @@ def attention_over_repeated_kv(g: Graph, m: AttentionOverHeads) -> Any:
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
+def require_copies_of_heads(m: AttentionOverHeads, heads: int) -> None:
+    """Require as many copied heads as the queries have; keys and values have equal ones."""
+    require(
+        heads == m.k.heads * m.k.number, "the number of copied heads must equal the number of heads of the attention"
+    )
+
+
 def have_equal_pasts(m: CachedKeysValues) -> None:
     """Require that the pasts of keys and values have the same length."""
     is_one = m.k.before == m.v.before or m.k.after == m.v.after

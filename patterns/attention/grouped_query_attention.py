@@ -7,7 +7,13 @@ from ._decompose_grouped_query import grouped_in_parts
 from ._emit_group_query import emit_group_query_attention, require_equal_lengths
 from ._emit_ort import DIFFERS
 from ._fused_grouped_query import Grouped, grouped_node, grouped_node_alone
-from ._kv_heads import LAYOUT_INDEPENDENT_ATTRIBUTES, AttentionOverHeads, attention_over_repeated_kv, repeated_heads
+from ._kv_heads import (
+    LAYOUT_INDEPENDENT_ATTRIBUTES,
+    AttentionOverHeads,
+    attention_over_repeated_kv,
+    repeated_heads,
+    require_copies_of_heads,
+)
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that the new node keeps
 
@@ -67,6 +73,8 @@ def grouped_onnx_attention(g: Graph, m: AttentionOverHeads) -> Any:
     queries.
     Numerics: none.
     """
+    require(m.q.shape is not None, "the number of heads of the queries is unknown")
+    require_copies_of_heads(m, m.q.shape[1])
     return g.attention(m.q, m.k.x, m.v.x, m.bias, **m.attributes)
 
 
@@ -76,9 +84,7 @@ def without_copies(g: Graph, m: AttentionOverHeads, causal: int, *said: str) -> 
     others = set(m.attributes) - {*LAYOUT_INDEPENDENT_ATTRIBUTES, *OURS, *said}
     require(not others, f"GroupQueryAttention does not support {', '.join(sorted(others))}")
     require(m.k.columns == m.v.columns, "keys and values have different sizes")
-    require(
-        heads == m.k.heads * m.k.number, "the number of copied heads must equal the number of heads of the attention"
-    )
+    require_copies_of_heads(m, heads)
     require_equal_lengths(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
     parts = (m.q, *(g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x)))
     numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
@@ -109,7 +115,7 @@ def query_heads_as_rows(g: Graph, m: AttentionOverHeads) -> Tensor:
     others = m.attributes.keys() - LAYOUT_INDEPENDENT_ATTRIBUTES
     require(not others, f"these attributes have another meaning for such rows: {', '.join(sorted(others))}")
     heads, groups, copies = m.attributes["num_heads"], m.k.heads, m.k.number
-    require(heads == groups * copies, "the number of copied heads must equal the number of heads of the attention")
+    require_copies_of_heads(m, heads)
     columns, width = m.k.columns, m.v.columns
     require(isinstance(columns, int) and isinstance(width, int), "the size of a head is unknown")
     require(

@@ -15,7 +15,7 @@ def mixed(g: Graph, x: Tensor, scale: Constant, bias: Constant | None = None, **
     return made
 
 
-@rule(patterns=[mixed], target="any", opset=17)
+@rule(patterns=[mixed], target="any", opset=17, mixed=True)
 def mixed_dtype_layer_norm(
     g: Graph, x: Tensor, scale: Constant, bias: Constant | None = None, **settings: Any
 ) -> Tensor:
@@ -40,14 +40,21 @@ def scaled(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
     return g.mul(x, g.sqrt(scale))
 
 
-@rule(patterns=[scaled], target="any")
-def mixed_dtype_scale(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
+def scaled_by_constant(g: Graph, x: Tensor, root: Constant) -> Tensor:
+    """The same with a constant root."""
+    return g.mul(x, root)
+
+
+@rule(patterns=[scaled, scaled_by_constant], target="any", mixed=True)
+def mixed_dtype_scale(g: Graph, x: Tensor, scale: Tensor | None = None, root: Constant | None = None) -> Tensor:
     """Compute the root of a scale in float32, if its factor is float32 and the scale is not.
 
     What: the TorchScript exporter of torch writes this for queries and keys of half precision that a norm or mask
-    converted to float32.
+    converted to float32.  The root may be a constant.
     Numerics: none.
     """
     require(x.dtype == np.float32, "the scaled tensor must be float32")
-    require(str(scale.dtype) in HALVES, "the scale must be half precision")
-    return g.mul(x, g.sqrt(g.cast(scale, to=np.float32)))
+    half: Any = scale if root is None else root
+    require(str(half.dtype) in HALVES, "the scale must be half precision")
+    wide = g.cast(half, to=np.float32)
+    return g.mul(x, g.sqrt(wide) if root is None else wide)

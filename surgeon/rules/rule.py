@@ -117,6 +117,8 @@ class Rule(ResultBase):
     """Names of the dtypes that the first output of a match may have; empty: all."""
     lacking: bool = False
     """Whether it applies only to nodes that the target does not run."""
+    mixed: bool = False
+    """Whether it applies to nodes of several float dtypes that ONNX refuses."""
     last: bool = False
     """Whether it runs after all other rules."""
     placeholder: str = ""
@@ -347,6 +349,7 @@ def rule(
     dtypes: str | Sequence[str] = (),
     form_patterns: Sequence[RuleFunction] | None = None,
     lacking: bool = False,
+    mixed: bool = False,
     last: bool = False,
 ) -> Callable[[RuleFunction], Rule]:
     """Make a rule of the decorated replacement.
@@ -375,6 +378,7 @@ def rule(
             name of a dtype, or several names; any other or unknown dtype is refused.  All by default.
         form_patterns: patterns that recognise the result of the decorated function, as `patterns` of `Rule.on`.
         lacking: fire only if the target does not run the matched nodes: it has no kernel for one, or rejects it.
+        mixed: also match nodes of several float dtypes that ONNX refuses, in order to fix them.
         last: fire only once no other rule finds anything, for example if other rules cannot match the result.
 
     Returns:
@@ -416,6 +420,7 @@ def rule(
             unsuited=dict(unsuited or {}),
             dtypes=dtype_names(dtypes),
             lacking=lacking,
+            mixed=mixed,
             last=last or (search is not None and search.last),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():

@@ -7,6 +7,7 @@ It runs no model, so it must not import `runtime` or anything above.  Start with
 __all__ = [
     "algebra",
     "constraints",
+    "dtype_inference",
     "hypothetical_shapes",
     "index_shapes",
     "non_tensor_types",

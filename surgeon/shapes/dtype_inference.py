@@ -1,10 +1,12 @@
 """Dtypes without shape inference: declared ones, and those that follow from type variables of nodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas import Schema, element_type, type_string
 from surgeon.ops.schemas.attribute_values import DTYPES
+from surgeon.ops.schemas.node_check import dtype_violations
 from surgeon.ops.traits.trait_lookup import CAST_OPS, ONE_TYPE, traits_of
 from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.tensor_types import FLOATS, schema_of
@@ -40,6 +42,8 @@ class Dtypes:
     def _from_stored_operand(self, scope: Scope, name: str) -> int | None:
         """The dtype of a stored operand of the same node, if its inputs share one dtype."""
         source, initializers = scope.producers.get(name), scope.initializers
+        if source is None and scope.defines(name) and (own := self._own(scope, name, None)):
+            return own  # also if it differs from that of the operand, which ONNX refuses
         for nodes in (() if source is None else (source,), scope.consumers.get(name, ())[:2]):
             for node in nodes:
                 if node.op in ONE_TYPE and node.scope is scope:
@@ -94,3 +98,17 @@ def _tied_inputs(known: Schema, inputs: tuple[str, ...], variable: str) -> list[
     formals = [known.input_at(position) for position in range(len(inputs))]
     pairs = zip(inputs, formals, strict=True)
     return [name for name, formal in pairs if name and formal is not None and formal.type == variable]
+
+
+def mixed_dtypes(nodes: Iterable[Node], dtype: Callable[[Scope, str], int | None]) -> tuple[Node, str] | None:
+    """A node of several float dtypes that its operator does not take together, and why; None without one.
+
+    Such a node never runs, and a replacement without it might.  dtype: of a tensor in a scope.
+    """
+    for node in nodes:
+        of = partial(dtype, node.scope)
+        if node.original and len(FLOATS.intersection(map(of, filter(None, (*node.inputs, *node.outputs))))) > 1:
+            found = next(dtype_violations(node.proto, node.scope.versions.get(node.proto.domain, 1), of), None)
+            if found:
+                return node, found.rstrip(".")
+    return None

@@ -3,6 +3,8 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
+from surgeon.patterns.activations.sigmoid import sigmoid
+from surgeon.patterns.norms.layer_norm import layer_norm
 from surgeon.patterns.placeholders.mixed_dtypes import mixed_dtype_layer_norm, mixed_dtype_scale
 
 import surgeon
@@ -25,7 +27,17 @@ FIRES = [
     Case(mixed_dtype_scale, "queries by a root", graph("r = Sqrt(c) y = Mul(x, r)", f"({TWO}) => (float[n, 4] y)"),
          check=False),
 ]
+# Half precision, with one tensor of float32.  16384 is 2, and 4096 is 2⁻¹¹.
+NORM = """m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean<axes = [-1]>(q) w = Add(v, e)
+    r = Sqrt(w) n = Div(d, r) t = Mul(n, s) y = Add(t, b)"""
+HALF_HERE = HERE.replace("float", "float16")
 NEGATIVES = [
+    Case(layer_norm, "an epsilon of float32 in half precision", why="must have the same dtype", model=graph(
+        NORM, HALF_HERE, f"float16 two = {{16384}}, float e = {{1e-5}}, {HALF}")),
+    Case(layer_norm, "an exponent and an epsilon of float32", why="must have the same dtype", model=graph(
+        NORM, HALF_HERE, f"float two = {{2}}, float e = {{1e-5}}, {HALF}")),
+    Case(sigmoid, "a one of float32 in half precision", why="must have the same dtype", model=graph(
+        "n = Neg(x) e = Exp(n) a = Add(e, one) y = Div(one, a)", HALF_HERE, "float one = {1}")),
     Case(mixed_dtype_layer_norm, "one dtype", graph("y = LayerNormalization(x, s, b)", HERE, WHOLE), target="tensorrt",
          why="have the dtype of its input"),
     Case(mixed_dtype_layer_norm, "all of half precision", target="tensorrt", why="its input is not float32",
@@ -47,6 +59,13 @@ def test_fires(case):
 @pytest.mark.parametrize("case", NEGATIVES, ids=str)
 def test_does_not_fire(case):
     check_spares(case)
+
+
+def test_half_precision_beside_float32_still_matches():
+    """A Pow takes an exponent of any dtype, and a Cast gives another."""
+    model = graph(NORM, HALF_HERE, f"float two = {{2}}, float16 e = {{4096}}, {HALF}")
+    _, report = surgeon.rewrite(model, [layer_norm])
+    assert (report.outcome, len(report.sites)) == ("proved", 1)
 
 
 def test_what_nobody_ran_runs_then():

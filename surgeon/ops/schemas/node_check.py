@@ -44,6 +44,12 @@ def check_node(
     return violations(version, node, dtype_of, in_function)
 
 
+def dtype_violations(node: onnx.NodeProto, opset: int, dtype_of: Callable[[str], int | None]) -> Iterator[str]:
+    """The same for its dtypes only; nothing for an unknown operator."""
+    version = schema(node.domain, node.op_type, opset)
+    return iter(()) if version is None else _types(version, node, dtype_of)
+
+
 def violations(
     version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in_function: bool
 ) -> list[str]:

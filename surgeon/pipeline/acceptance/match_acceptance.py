@@ -31,6 +31,7 @@ from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import Splicer, opset_to_import
 from surgeon.rules.rule import Rule, RulePlan, describe_rule_error, error_with_line
 from surgeon.runtime.provider_support import CPU
+from surgeon.shapes.dtype_inference import mixed_dtypes
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import size_text
 from surgeon.target_registry import beside, provider, target_of
@@ -123,6 +124,8 @@ class MatchAcceptance:
 
     def _build(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """The replacement by the form of a plan.  Raises as `replacement`."""
+        if not rule.mixed and (mixed := mixed_dtypes(match.nodes, shapes_of(match.index).dtype)) is not None:
+            raise MatchDeclined(replace(_finding("dtype", compiled, match, mixed[1]), at=mixed[0].label))
         alike = self.cache.site_class(plan, compiled, match)
         decision = self.cache.known(alike, match)
         if alike.is_settled and isinstance(decision, tuple) and decision[0] is not None:
