@@ -16,6 +16,8 @@ from pathlib import Path
 if not any(pkgutil.iter_modules(__path__)):
     __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
+_NORMS_AND_SCALES = "conv_batch_norm", "batch_norm_before", "matmul_batch_norm", "matmul_scale", "conv_scale"
+_FOLDED = *_NORMS_AND_SCALES, "pad_conv", "pad_max_pool", "gemm"
 GROUPS = {
     "placeholders": (
         "mixed_dtypes",
@@ -138,14 +140,7 @@ GROUPS = {
         "attention_projections",
     ),
     "linear": (
-        "conv_batch_norm",
-        "batch_norm_before",
-        "matmul_batch_norm",
-        "matmul_scale",
-        "conv_scale",
-        "pad_conv",
-        "pad_max_pool",
-        "gemm",
+        *_FOLDED,
         "fused_matmul",
         "dynamic_quantize_matmul",
         "matmul_integer_to_float",
@@ -161,14 +156,7 @@ GROUPS = {
         "rms_norm",
         "batch_norm",
         "activations",
-        "conv_batch_norm",
-        "batch_norm_before",
-        "matmul_batch_norm",
-        "matmul_scale",
-        "conv_scale",
-        "pad_conv",
-        "pad_max_pool",
-        "gemm",
+        *_FOLDED,
         "lowering",
         "group_norm_node",
         "matmul_nbits",
