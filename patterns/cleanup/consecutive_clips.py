@@ -9,50 +9,32 @@ import numpy as np
 from surgeon import Captures, Graph, Match, Tensor, require, rule
 
 
-def limited_twice(
-    g: Graph, x: Tensor, a: float | None = None, b: float | None = None, c: float | None = None, d: float | None = None
-) -> Tensor:
-    """A Clip of a Clip."""
-    return g.clip(g.shared(g.clip(x, a, b)), c, d)
+class Limits(Captures):
+    """x, and the bounds of a first Clip (a and b), of a second (c and d), and of a Max or Min (least and most)."""
+
+    x: Tensor
+    a: float | Any = ()
+    b: float | Any = ()
+    c: float | Any = ()
+    d: float | Any = ()
+    least: float | None = None
+    most: float | None = None
 
 
-def relu_of_limited(g: Graph, x: Tensor, a: float | None = None, b: float | None = None) -> Tensor:
-    """A Relu of a Clip."""
-    return g.relu(g.shared(g.clip(x, a, b)))
+def one_limit(g: Graph, m: Limits, x: Tensor) -> Tensor:
+    """A Relu of x, or a Max or Min of x and a number."""
+    return g.any_of(g.relu(x), g.max(x, m.least), g.min(x, m.most))
 
 
-def limited_relu(g: Graph, x: Tensor, c: float | None = None, d: float | None = None) -> Tensor:
-    """A Clip of a Relu."""
-    return g.clip(g.shared(g.relu(x)), c, d)
+def limited_twice(g: Graph, m: Limits) -> Tensor:
+    """A Clip, Relu, Max or Min of a Clip."""
+    first = g.shared(g.clip(m.x, m.a, m.b))
+    return g.any_of(g.clip(first, m.c, m.d), one_limit(g, m, first))
 
 
-def other_limit(g: Graph, x: Tensor, least: float | None = None, most: float | None = None) -> Tensor:
-    """A Max or a Min of x and a number."""
-    return g.any_of(g.max(x, least), g.min(x, most))
-
-
-def other_of_limited(
-    g: Graph,
-    x: Tensor,
-    a: float | None = None,
-    b: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
-) -> Tensor:
-    """A Max or Min of a Clip."""
-    return other_limit(g, g.shared(g.clip(x, a, b)), least, most)
-
-
-def limited_other(
-    g: Graph,
-    x: Tensor,
-    c: float | None = None,
-    d: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
-) -> Tensor:
-    """A Clip of a Max or Min."""
-    return g.clip(g.shared(other_limit(g, x, least, most)), c, d)
+def limited_again(g: Graph, m: Limits) -> Tensor:
+    """A Clip of a Relu, Max or Min."""
+    return g.clip(g.shared(one_limit(g, m, m.x)), m.c, m.d)
 
 
 def relu_twice(g: Graph, x: Tensor) -> Tensor:
@@ -60,17 +42,8 @@ def relu_twice(g: Graph, x: Tensor) -> Tensor:
     return g.relu(g.shared(g.relu(x)))
 
 
-@rule(patterns=[limited_twice, relu_of_limited, limited_relu, other_of_limited, limited_other], target="any")
-def consecutive_clips(
-    g: Graph,
-    x: Tensor,
-    a: Any = (),
-    b: Any = (),
-    c: Any = (),
-    d: Any = (),
-    least: float | None = None,
-    most: float | None = None,
-) -> Tensor:
+@rule(patterns=[limited_twice, limited_again], target="any")
+def consecutive_clips(g: Graph, m: Limits) -> Tensor:
     """Merge two consecutive limits into one Clip.
 
     What: Clip of a Clip, and Relu, Max or Min before or after a Clip, with fixed bounds.  The bounds a and b of the
@@ -78,14 +51,14 @@ def consecutive_clips(
     node stays if it has other consumers.
     Numerics: none.
     """
-    other = (0, None) if least is None and most is None else (least, most)  # Relu, or Max or Min
-    bounds = *(other if a == () else (a, b)), *(other if c == () else (c, d))
+    other = (0, None) if m.least is None and m.most is None else (m.least, m.most)  # Relu, or Max or Min
+    bounds = *(other if m.a == () else (m.a, m.b)), *(other if m.c == () else (m.c, m.d))
     low, high, lower, upper = ((-inf, inf)[at % 2] if bound is None else bound for at, bound in enumerate(bounds))
     require(not isnan(lower) and not isnan(upper), "a bound is NaN")
     require(low <= high, "the lower bound of the first limit is above its upper one, so that it replaces NaN too")
     if lower <= upper:
         lower, upper = (min(max(bound, lower), upper) for bound in (low, high))
-    return g.clip(x, None if lower == -inf else lower, None if upper == inf else upper)
+    return g.clip(m.x, None if lower == -inf else lower, None if upper == inf else upper)
 
 
 @rule(patterns=[relu_twice], target="any")
@@ -107,46 +80,29 @@ class Extremes(Captures):
     other: Tensor | None = None
 
 
-def least_twice(g: Graph, m: Extremes) -> Tensor:
-    """A Min of a Min."""
-    least = g.min(m.x, *m.first)
-    return g.any_of(g.min(least, *m.second), g.min(m.other, least))
+def extreme_twice(g: Graph, m: Extremes) -> Tensor:
+    """A Min of a Min, or a Max of a Max."""
+    writes = (g.min, g.max)
+    first = [(write, write(m.x, *m.first)) for write in writes]
+    return g.any_of(*(form for write, one in first for form in (write(one, *m.second), write(m.other, one))))
 
 
-def greatest_twice(g: Graph, m: Extremes) -> Tensor:
-    """A Max of a Max."""
-    greatest = g.max(m.x, *m.first)
-    return g.any_of(g.max(greatest, *m.second), g.max(m.other, greatest))
+@rule(patterns=[extreme_twice], target="any")
+def consecutive_extremes(g: Graph, m: Extremes) -> Tensor:
+    """Merge a Min of a Min or a Max of a Max into one node, and their constants into one constant.
 
-
-def merged(g: Graph, m: Extremes, extreme: np.ufunc) -> list[Tensor]:
-    """Return the operands of both nodes, with one constant for those constants that broadcast to the largest."""
+    What: Min of Min, or Max of Max, with any number of operands.
+    Numerics: none.
+    """
     operands = [m.x, *m.first, *m.second, *([] if m.other is None else [m.other])]
     constants = sorted((item for item in operands if item.is_constant), key=lambda item: -prod(item.shape))
-    shape = constants[0].shape if constants else ()
-    small = [item for item in constants if np.broadcast_shapes(item.shape, shape) == shape]
-    others = [item for item in operands if not any(item is one for one in small)]
-    return [*others, g.literal(reduce(extreme, [item.values for item in small]))] if len(small) > 1 else operands
-
-
-@rule(patterns=[least_twice], target="any")
-def consecutive_minima(g: Graph, m: Extremes) -> Tensor:
-    """Merge a Min of a Min into one, and their constants into one constant.
-
-    What: Min of Min with any number of operands.
-    Numerics: none.
-    """
-    return g.min(*merged(g, m, np.minimum))
-
-
-@rule(patterns=[greatest_twice], target="any")
-def consecutive_maxima(g: Graph, m: Extremes) -> Tensor:
-    """Merge a Max of a Max into one, and their constants into one constant.
-
-    What: Max of Max with any number of operands.
-    Numerics: none.
-    """
-    return g.max(*merged(g, m, np.maximum))
+    fitting = [item for item in constants if np.broadcast_shapes(item.shape, constants[0].shape) == constants[0].shape]
+    if len(fitting) > 1:
+        extreme = np.minimum if m.match.root.op == "Min" else np.maximum
+        merged = g.literal(reduce(extreme, [item.values for item in fitting]))
+        operands = [*(item for item in operands if not any(item is one for one in fitting)), merged]
+    made: Tensor = g.op(m.match.root.op, *operands)
+    return made
 
 
 def applied_twice(g: Graph, x: Tensor) -> Tensor:

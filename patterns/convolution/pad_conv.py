@@ -21,15 +21,11 @@ class Padded(Captures):
 
 
 class PaddedIntegers(Padded):
-    """The same with the number that the Pad adds, and the scales and zero points of integers."""
+    """The same with the number that the Pad adds, and the zero points of x and w."""
 
     added: Tensor | None = None
     x_zero: Tensor | None = None
     w_zero: Tensor | None = None
-    x_scale: Tensor | Any = None
-    w_scale: Tensor | Any = None
-    y_scale: Tensor | Any = None
-    y_zero: Tensor | Any = None
 
 
 def zero_padded(g: Graph, m: Padded) -> Tensor:
@@ -50,17 +46,6 @@ def padded_average(g: Graph, m: Padded) -> Tensor:
 def padded_integers(g: Graph, m: PaddedIntegers) -> Tensor:
     """conv_integer(pad(x))."""
     return g.conv_integer(g.pad(m.x, m.around, m.added, m.axes), m.w, m.x_zero, m.w_zero, **m.attributes)
-
-
-def scaled(g: Graph, m: PaddedIntegers, x: Tensor, attributes: dict[str, Any]) -> Tensor:
-    """QLinearConv of x."""
-    given: Any = (x, m.x_scale, m.x_zero, m.w, m.w_scale, m.w_zero, m.y_scale, m.y_zero, m.bias)
-    return g.qlinear_conv(*given, **attributes)
-
-
-def padded_scaled(g: Graph, m: PaddedIntegers) -> Tensor:
-    """QLinearConv of pad(x)."""
-    return scaled(g, m, g.pad(m.x, m.around, m.added, m.axes), m.attributes)
 
 
 def takes_nothing_away(m: Padded) -> None:
@@ -116,20 +101,16 @@ def pad_average_pool(g: Graph, m: Padded) -> Tensor:
     return g.average_pool(m.x, kernel_shape=m.kernel_shape, **settings)
 
 
-@rule(patterns=[padded_integers, padded_scaled], conditions=[takes_nothing_away], target="onnx")
+@rule(patterns=[padded_integers], conditions=[takes_nothing_away], target="onnx")
 def pad_conv_integer(g: Graph, m: PaddedIntegers) -> Tensor:
     """Fold zero points that a Pad adds around the spatial axes into the padding of a convolution of integers.
 
-    What: ConvInteger or QLinearConv of pad(x) with the zero point of x becomes the same of x with the sum of both
-    paddings.
+    What: ConvInteger of pad(x) with the zero point of x becomes ConvInteger of x with the sum of both paddings.
     Numerics: none.
     """
     is_one = m.x_zero is not None and m.added is not None and m.x_zero.name == m.added.name
     require(is_one or number(m.added) == number(m.x_zero), "the Pad adds other numbers than the zero point of x")
-    settings = with_pads(m, m.x.rank or m.w.rank)
-    if m.x_scale is None:
-        return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **settings)
-    return scaled(g, m, m.x, settings)
+    return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **with_pads(m, m.x.rank or m.w.rank))
 
 
 def number(x: Tensor | None) -> int:

@@ -6,8 +6,7 @@ import pytest
 from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
 from surgeon.patterns.cleanup.consecutive_clips import (
     consecutive_clips,
-    consecutive_maxima,
-    consecutive_minima,
+    consecutive_extremes,
     consecutive_relus,
     repeated_rounding,
 )
@@ -150,10 +149,10 @@ FIRES = [
     Case(consecutive_clips, "integers", limits("p = Clip(x, a, b) q = Clip(p, c, d)", dtype="int32")),
     Case(consecutive_clips, "a Max behind", limits("p = Clip(x, a, b) q = Max(c, p)")),
     Case(consecutive_clips, "a Min before, with two readers", limits("p = Min(x, b) r = Clip(p, c, d) q = Add(r, p)")),
-    Case(consecutive_minima, "numbers", limits("p = Min(x, a) q = Min(c, p)")),
-    Case(consecutive_maxima, "integers", limits("p = Max(a, x) q = Max(p, c)", dtype="int32")),
+    Case(consecutive_extremes, "numbers", limits("p = Min(x, a) q = Min(c, p)")),
+    Case(consecutive_extremes, "integers", limits("p = Max(a, x) q = Max(p, c)", dtype="int32")),
     Case(
-        consecutive_maxima,
+        consecutive_extremes,
         "several tensors and constants",
         model(
             "p = Max(u, x, a) q = Max(b, p) r = Max(q, z, x, row) y = Neg(r)",
@@ -164,7 +163,7 @@ FIRES = [
         ),
     ),
     Case(
-        consecutive_minima,
+        consecutive_extremes,
         "constants of which neither broadcasts to the other",
         model(
             "p = Min(x, a) q = Min(p, b) y = Neg(q)",
@@ -174,7 +173,7 @@ FIRES = [
         ),
     ),
     Case(
-        consecutive_minima,
+        consecutive_extremes,
         "no constants, before opset 8",
         parse(
             '<ir_version: 6, opset_import: ["" : 7]> agraph (float[n, 3] x, float[n, 3] z) => (float[n, 3] y) '
@@ -353,9 +352,9 @@ NEGATIVES = [
         ),
         why="expected Clip",
     ),
-    Case(consecutive_minima, "a Min of a Max", limits("p = Max(x, a) q = Min(p, b)"), why="expected Min"),
+    Case(consecutive_extremes, "a Min of a Max", limits("p = Max(x, a) q = Min(p, b)"), why="expected Max"),
     Case(
-        consecutive_maxima,
+        consecutive_extremes,
         "read elsewhere too",
         limits("p = Max(x, a) r = Max(p, b) q = Add(r, p)"),
         why="is also read by",

@@ -15,11 +15,10 @@ PADS = "int64[8] pads = {0, 0, 1, 2, 0, 0, 3, 0}"
 ZERO = "float zero = {0}"
 ONES = "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}"
 BYTES = (
-    f"{ONES}, uint8 z = {{3}}, uint8 uz = {{0}}, int8 wz = {{0}}, float s = {{0.1}}, "
+    f"{ONES}, uint8 z = {{3}}, uint8 uz = {{0}}, int8 wz = {{0}}, "
     f"int8[4, 3, 3, 3] w = {{{', '.join(str(place % 7 - 3) for place in range(108))}}}"
 )
 SUMS = "(uint8[n, 3, h, v] x) => (int32[n, 4, p, q] y)"
-SCALED = "(uint8[n, 3, h, v] x) => (uint8[n, 4, p, q] y)"
 MAX = "MaxPool<kernel_shape = [3, 3], strides = [2, 2]>"
 
 
@@ -92,11 +91,6 @@ FIRES = [
          graph("p = Pad(x, pads) y = ConvInteger(p, w, uz, wz)", BYTES, SUMS)),
     Case(pad_conv_integer, "a zero point that is no constant",
          graph("p = Pad(x, pads, d) y = ConvInteger(p, w, d)", BYTES, SUMS.replace(" x)", " x, uint8 d)"))),
-    Case(pad_conv_integer, "with scales",
-         graph("p = Pad(x, pads, z) y = QLinearConv(p, s, z, w, s, wz, s, z)", BYTES, SCALED)),
-    Case(pad_conv_integer, "with scales and a bias",
-         graph("p = Pad(x, pads) y = QLinearConv<strides = [2, 2]>(p, s, uz, w, s, wz, s, z, b)",
-               f"{BYTES}, int32[4] b = {{1, -20, 3, 4}}", SCALED)),
 ]
 NEGATIVES = [
     Case(pad_conv, "ones", why="expected the constant 0",
