@@ -1,4 +1,4 @@
-"""Chains of Clip and Relu, of Min, of Max, and of ops without effect on their own result, that become one node."""
+"""Chains of Clip and Relu, of Min, of Max, and of Sign that become one node."""
 
 from functools import reduce
 from math import inf, isnan, prod
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon import Captures, Graph, Match, Tensor, require, rule
+from surgeon import Captures, Graph, Tensor, require, rule
 
 
 class Limits(Captures):
@@ -105,18 +105,16 @@ def consecutive_extremes(g: Graph, m: Extremes) -> Tensor:
     return made
 
 
-def applied_twice(g: Graph, x: Tensor) -> Tensor:
-    """A node of a node of the same op, which changes nothing the second time."""
-    ops = ("Sign", "Abs", "Ceil", "Floor", "Round")
-    return g.any_of(*(g.op(op, g.capture("once", g.op(op, x))) for op in ops))
+def sign_twice(g: Graph, x: Tensor) -> Tensor:
+    """A Sign of a Sign of x."""
+    return g.sign(g.sign(x))
 
 
-@rule(patterns=[applied_twice], target="any")
-def repeated_rounding(g: Graph, x: Tensor, match: Match) -> Tensor:
-    """Merge two equal nodes in a row into one, if the second has no effect.
+@rule(patterns=[sign_twice], target="any")
+def consecutive_signs(g: Graph, x: Tensor) -> Tensor:
+    """Merge a Sign of a Sign into one.
 
-    What: Sign of Sign, and the same for Abs, Ceil, Floor and Round.
+    What: Sign of Sign.
     Numerics: none.
     """
-    made: Tensor = g.op(match.root.op, x)
-    return made
+    return g.sign(x)

@@ -29,7 +29,17 @@ def dropped_choice(g: Graph, x: Tensor, axis: int, moved: list[int], **attribute
     return g.squeeze(g.any_of(*(g.op(op, x, axis=axis, keepdims=1, **attributes) for op in CHOICES)), moved)
 
 
-@rule(patterns=[restored, dropped, restored_choice, dropped_choice], target="any")
+def reduction(
+    g: Graph, x: Tensor, match: Match, attributes: dict[str, Any], axes: list[int] | None, axis: int, keepdims: bool
+) -> Tensor:
+    """Return the matched reduction of x, with or without its axes."""
+    op = next(node.op for node in match.nodes if node.op in (*REDUCTIONS, *CHOICES))
+    own = {"axis": axis} if axes is None else {"axes": axes}
+    made: Tensor = g.op(op, x, **own, keepdims=int(keepdims), **attributes)
+    return made
+
+
+@rule(patterns=[restored, dropped, restored_choice, dropped_choice], form_patterns=[], target="any")
 def reduced_axes(
     g: Graph,
     x: Tensor,
@@ -51,7 +61,19 @@ def reduced_axes(
         require(x.rank is not None, "the axes may differ, because the rank of the input is unknown")
         places = [{item % x.rank for item in given} for given in (reduced, moved)]
         require(places[0] == places[1], f"it reduces along {reduced}, but the other node has the axes {moved}")
-    op = next(node.op for node in match.nodes if node.op in (*REDUCTIONS, *CHOICES))
-    own = {"axis": axis} if axes is None else {"axes": axes}
-    made: Tensor = g.op(op, x, **own, keepdims=int(match.root.op == "Unsqueeze"), **attributes)
-    return made
+    return reduction(g, x, match, attributes, axes=axes, axis=axis, keepdims=match.root.op == "Unsqueeze")
+
+
+@reduced_axes.on("decomposed")
+def _(
+    g: Graph,
+    x: Tensor,
+    match: Match,
+    moved: list[int],
+    attributes: dict[str, Any],
+    axes: list[int] | None = None,
+    axis: int = 0,
+) -> Tensor:
+    is_restored = match.root.op == "Unsqueeze"
+    made = reduction(g, x, match, attributes, axes=axes, axis=axis, keepdims=not is_restored)
+    return g.unsqueeze(made, moved) if is_restored else g.squeeze(made, moved)

@@ -8,7 +8,7 @@ from surgeon.patterns.cleanup.consecutive_clips import (
     consecutive_clips,
     consecutive_extremes,
     consecutive_relus,
-    repeated_rounding,
+    consecutive_signs,
 )
 from surgeon.patterns.layout.consecutive_ops import consecutive_slices, consecutive_transposes, consecutive_unsqueezes
 from surgeon.patterns.layout.consecutive_reshapes import cancelling_reshapes, consecutive_flattens, consecutive_reshapes
@@ -181,8 +181,7 @@ FIRES = [
         ),
     ),
     Case(consecutive_relus, "twice", limits("p = Relu(x) q = Relu(p)")),
-    Case(repeated_rounding, "signs of signs", limits("p = Sign(x) q = Sign(p)")),
-    Case(repeated_rounding, "rounded twice", limits("p = Round(x) q = Round(p)")),
+    Case(consecutive_signs, "signs of signs", limits("p = Sign(x) q = Sign(p)")),
     Case(
         consecutive_reshapes,
         "there and back",
@@ -359,8 +358,8 @@ NEGATIVES = [
         limits("p = Max(x, a) r = Max(p, b) q = Add(r, p)"),
         why="is also read by",
     ),
-    Case(repeated_rounding, "one and another", limits("p = Ceil(x) q = Floor(p)"), why="expected"),
-    Case(repeated_rounding, "twice something else", limits("p = Neg(x) q = Neg(p)"), why="the model has no Sign"),
+    Case(consecutive_signs, "one and another", limits("p = Sign(x) q = Abs(p)"), why="expected Sign"),
+    Case(consecutive_signs, "twice something else", limits("p = Neg(x) q = Neg(p)"), why="the model has no Sign"),
     Case(consecutive_relus, "one and another", limits("p = Relu(x) q = Abs(p)"), why="expected Relu"),
     Case(
         consecutive_reshapes,
