@@ -119,6 +119,7 @@ BY_EXPORTS = {
     "lower_layer_norm",  # ONNX Runtime's own op, of opsets at which ONNX has none
     "transpose_between_reshapes",
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
+    "space_to_depth",  # starts that must fit one another
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
     *("scatter_elements", "scatter_nd", "scatter_plugin"),  # reductions, by name
     *("resize_antialias", "resize_coordinates", "resize_axes"),  # constants that are told

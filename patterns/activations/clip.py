@@ -44,6 +44,27 @@ def require_kernel(g: Graph, x: Tensor) -> None:
     require(x.dtype != "bfloat16", "no kernel supports Clip for bfloat16")
 
 
+def below_replaced(g: Graph, x: Tensor, low: float) -> Tensor:
+    """The bound in place of the numbers below it."""
+    return g.capture("whole", g.where(g.any_of(g.less(x, low), g.less_or_equal(x, low)), low, x))
+
+
+def above_replaced(g: Graph, x: Tensor, high: float) -> Tensor:
+    """The bound in place of the numbers above it."""
+    return g.capture("whole", g.where(g.any_of(g.greater(x, high), g.greater_or_equal(x, high)), high, x))
+
+
+@rule(patterns=[below_replaced, above_replaced], conditions=[keeps_rank], target="any", opset=9)
+def where_clip(g: Graph, x: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
+    """Limit a tensor by Max or Min, instead of by a comparison and a Where.
+
+    What: Where(x < low, low, x) and Where(x > high, high, x), which keep NaN as Max and Min do.  Both together become a
+    Clip.  The rule does not match Where(x > low, x, low), which replaces NaN by the bound.
+    Numerics: exact.
+    """
+    return g.min(x, high) if low is None else g.max(x, low)
+
+
 def node(g: Graph, x: Tensor, low: float | None, high: float | None) -> Tensor:
     """Clip with optional bounds."""
     return g.clip(x, low, high)

@@ -1,4 +1,4 @@
-"""Concat: slices of its output that are some of its inputs, and inputs without elements."""
+"""Concat: slices of its output that are some of its inputs, inputs without elements, and inputs that are Concats."""
 
 from itertools import accumulate
 
@@ -71,3 +71,39 @@ def empty_concat_inputs(g: Graph, m: ConcatInputs) -> Tensor:
     left = [part for part in parts if part.shape is None or part.shape[m.axis % part.rank] != 0]
     require(0 < len(left) < len(parts), "no input is known to be empty, or all inputs are")
     return left[0] if len(left) == 1 else g.concat(*left, axis=m.axis)
+
+
+class NestedConcat(Captures):
+    """The inputs of a Concat, of which one is a Concat of the tensors `inner`."""
+
+    before: Tensor | None = None
+    ahead: Tensor | None = None
+    inner: tuple[Tensor, ...]
+    rest: tuple[Tensor, ...]
+    axis: int
+
+
+def first(g: Graph, m: NestedConcat) -> Tensor:
+    """The first input is a Concat."""
+    return g.concat(g.concat(*m.inner, axis=m.axis), *m.rest, axis=m.axis)
+
+
+def second(g: Graph, m: NestedConcat) -> Tensor:
+    """The second input is a Concat."""
+    return g.concat(m.before, g.concat(*m.inner, axis=m.axis), *m.rest, axis=m.axis)
+
+
+def third(g: Graph, m: NestedConcat) -> Tensor:
+    """The third input is a Concat."""
+    return g.concat(m.before, m.ahead, g.concat(*m.inner, axis=m.axis), *m.rest, axis=m.axis)
+
+
+@rule(patterns=[third, second, first], target="any", last=True)
+def nested_concat(g: Graph, m: NestedConcat) -> Tensor:
+    """Merge two Concats along the same axis into one.
+
+    What: Concat of a Concat that is one of its first three inputs and has no other consumer.
+    Numerics: none.
+    """
+    outer = [one for one in (m.before, m.ahead) if one is not None]
+    return g.concat(*outer, *m.inner, *m.rest, axis=m.axis)

@@ -37,7 +37,7 @@ def log_sum_exp(g: Graph, x: Tensor, axes: list[int] | None = None, keepdims: in
     return g.any_of(log_sum(g, power, axes, keepdims), g.reduce_log_sum(power, axes, keepdims=keepdims))
 
 
-@rule(patterns=[absolute_sum], target="onnx", dtypes=(*FLOATS, "int32", "int64"))
+@rule(patterns=[absolute_sum], target="any", dtypes=(*FLOATS, "int32", "int64"))
 def reduce_l1(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse a sum of absolute values into one ReduceL1 node.
 
@@ -47,7 +47,7 @@ def reduce_l1(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Ten
     return g.reduce_l1(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[square_sum], target="onnx", dtypes=FLOATS)
+@rule(patterns=[square_sum], target="any", dtypes=FLOATS)
 def reduce_sum_square(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse a sum of squares into one ReduceSumSquare node.
 
@@ -57,7 +57,7 @@ def reduce_sum_square(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int
     return g.reduce_sum_square(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[length], target="onnx", dtypes=FLOATS)
+@rule(patterns=[length], target="any", dtypes=FLOATS)
 def reduce_l2(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the root of a sum of squares into one ReduceL2 node.
 
@@ -67,7 +67,7 @@ def reduce_l2(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Ten
     return g.reduce_l2(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[log_sum], target="onnx", dtypes=FLOATS)
+@rule(patterns=[log_sum], target="any", dtypes=FLOATS)
 def reduce_log_sum(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the logarithm of a sum into one ReduceLogSum node.
 
@@ -77,7 +77,7 @@ def reduce_log_sum(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -
     return g.reduce_log_sum(x, axes, keepdims=keepdims)
 
 
-@rule(patterns=[log_sum_exp], target="onnx", dtypes=FLOATS, differs=DIFFERS)
+@rule(patterns=[log_sum_exp], target="any", dtypes=FLOATS, differs=DIFFERS)
 def reduce_log_sum_exp(g: Graph, x: Tensor, axes: list[int] | None, keepdims: int) -> Tensor:
     """Fuse the logarithm of a sum of exponentials into one ReduceLogSumExp node.
 

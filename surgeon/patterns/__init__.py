@@ -17,7 +17,7 @@ if not any(pkgutil.iter_modules(__path__)):
     __path__[:] = [str(Path(__file__).resolve().parents[2] / "patterns")]
 
 _NORMS_AND_SCALES = "conv_batch_norm", "batch_norm_before", "matmul_batch_norm", "matmul_scale", "conv_scale"
-_FOLDED = *_NORMS_AND_SCALES, "pad_conv", "pad_max_pool", "gemm"
+_FOLDED = *_NORMS_AND_SCALES, "pad_conv", "pad_max_pool", "space_to_depth", "gemm"
 GROUPS = {
     "placeholders": (
         "mixed_dtypes",

@@ -1,7 +1,7 @@
 """The Clip rule: what fires and what does not."""
 
 import pytest
-from surgeon.patterns.activations.clip import clip
+from surgeon.patterns.activations.clip import clip, where_clip
 
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.activations import F16, F64, graph
@@ -21,6 +21,13 @@ FIRES = [
          graph("m = Max(x, low) y = Min(m, high)", "<float16 low = {48128}, float16 high = {16384}>", head=F16)),
     Case(clip, "integers",
          graph("m = Max(x, low) y = Min(m, high)", INTEGERS, head="(int64[n, 4] x) => (int64[n, 4] y)")),
+    Case(where_clip, "the bound below", graph("c = Less(x, low) y = Where(c, low, x)", BOUNDS)),
+    Case(where_clip, "the bound above, with operands in another order",
+         model=graph("c = LessOrEqual(high, x) y = Where(c, high, x)", BOUNDS)),
+    Case(where_clip, "from zero, integers",
+         model=graph("c = Less(x, low) y = Where(c, low, x)", INTEGERS, head="(int64[n, 4] x) => (int64[n, 4] y)")),
+    Case([where_clip, clip], "the function body of Clip",
+         model=graph("c = Less(x, low) m = Where(c, low, x) d = Less(high, m) y = Where(d, high, m)", BOUNDS)),
     Case(clip, "back to primitives", target="decomposed", model=graph("y = Clip(x, low, high)", BOUNDS)),
     Case(clip, "back to primitives, from below alone", target="decomposed", model=graph("y = Clip(x, low)", BOUNDS)),
     Case(clip, "back to primitives, from above alone", target="decomposed", model=graph("y = Clip(x, , high)", BOUNDS)),
@@ -36,6 +43,13 @@ NEGATIVES = [
          model=graph("m = Max(x, low) y = Min(m, high)", "<float low = {0.0}, float high = {0.00001}>")),
     Case(clip, "no bounds", why="no bounds", target="decomposed", model=graph("y = Clip(x)", BOUNDS)),
     Case(clip, "one bound alone", why="", model=graph("y = Max(x, low)", BOUNDS)),
+    Case(where_clip, "NaN becomes the bound", graph("c = Greater(x, low) y = Where(c, x, low)", BOUNDS), why=""),
+    Case(where_clip, "another number than the bound", why="",
+         model=graph("c = Less(x, low) y = Where(c, zero, x)", BOUNDS)),
+    Case(where_clip, "numbers above the bound become smaller", why="",
+         model=graph("c = Less(x, low) y = Where(c, x, low)", BOUNDS)),
+    Case(where_clip, "a bound that raises the rank", why="raise the rank",
+         model=graph("c = Less(x, v) y = Where(c, v, x)", "<float[1] v = {2.0}>", head="(float x) => (float[1] y)")),
     Case(clip, "a bound for each column", why="expected",
          model=graph("m = Max(x, low) y = Min(m, v)", BOUNDS[:-1] + ", float[4] v = {1, 2, 3, 4}>")),
     Case(clip, "a bound that is computed", why="expected",
