@@ -7,7 +7,7 @@ import pytest
 import surgeon
 from surgeon.display.content.conversion import outcome_words
 from surgeon.errors import CheckFailed
-from surgeon.precision.measuring.output_error import OutputDeviation
+from surgeon.precision.measuring.output_error import BLOCK, OutputDeviation
 from surgeon.precision.planning.node_dtypes import DtypeChange
 from tests.half_models import converted, kept, model
 
@@ -166,3 +166,15 @@ def test_an_output_beyond_half_precision_reports_to_keep_its_dtype():
     made = model("a = Mul(x, big) y = Relu(a)", weights="<float big = {60000}>")
     with pytest.raises(CheckFailed, match=r"Output 'y' reaches [\d,.]+; the largest float16 is 65,504. .* --io keep"):
         converted(made, io="convert")
+
+
+@pytest.mark.parametrize("place", [0, BLOCK, BLOCK + 2])
+def test_each_part_of_a_large_output_is_compared(place):
+    """The error and the scale come from any part: the largest error is 2, and the largest magnitude 8."""
+    array, other = np.zeros((2, BLOCK + 3), np.float32), np.zeros((2, BLOCK + 3), np.float32)
+    array[0, 0] = other[0, 0] = 8
+    other[1, place] = 2
+    deviation = OutputDeviation(onnx.GraphProto(), DtypeChange(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16))
+    assert deviation.error("y", array, other) == 0.25
+    other[1, place] = np.nan
+    assert deviation.error("y", array, other) == np.inf

@@ -12,7 +12,7 @@ from surgeon.file.save import OutputModel
 from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ops.traversal import imports_of
-from surgeon.precision.measuring.output_error import OutputDeviation, is_discrete
+from surgeon.precision.measuring.output_error import BLOCK, OutputDeviation, is_discrete
 from surgeon.precision.measuring.range_instrumentation import (
     FIRST_OPSET,
     INFINITY,
@@ -34,7 +34,7 @@ from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.role_fills import CALM, SAMPLED, TRAILING_MASK, constant, mask
 from surgeon.runtime.inputs.user_inputs import read_inputs
-from surgeon.runtime.numerics.array_comparison import uninformative_outputs
+from surgeon.runtime.numerics.array_comparison import blocks, uninformative_outputs
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -284,16 +284,18 @@ class BaselineRuns:
     def _note(self, found: dict[Tensor, ObservedRange], name: str, array: np.ndarray) -> None:
         """Add a tensor of the main graph to the ranges, like its probe: non-finite elements count as zero."""
         if array.dtype == dtype_of(self._change.old) and array.size:
-            wide = np.asarray(array, np.float64)
-            size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
-            numbers = (
-                size.max(),
-                size[wide > self._low / 4].max(initial=0.0),
-                size[size > 0].min(initial=INFINITY),
-                size.mean(),
-                (size * size).mean(),
-            )
+            parts = blocks(array, BLOCK)
+            most, above, least, *means = zip(*map(self._numbers, parts), strict=True)
+            mean, square = (np.average(one, weights=[part.size for part in parts]) for one in means)
+            numbers = max(most), max(above), min(least), mean, square
             found.setdefault((MAIN_GRAPH, name), ObservedRange()).add(numbers, array.shape)
+
+    def _numbers(self, array: np.ndarray) -> tuple[float, ...]:
+        """The numbers of a part of a tensor, in the order of the fields of a range."""
+        wide = np.asarray(array, np.float64)
+        size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+        above, least = size[wide > self._low / 4].max(initial=0.0), size[size > 0].min(initial=INFINITY)
+        return size.max(), above, least, size.mean(), (size * size).mean()
 
     def _made(self) -> Iterator[Arrays]:
         given = read_inputs(self._skeleton, self.options.inputs)

@@ -12,8 +12,9 @@ from surgeon.ops.traits.dtype_traits import SIGMOIDS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.measuring.range_instrumentation import INFINITY
 from surgeon.precision.planning.node_dtypes import DtypeChange
-from surgeon.runtime.numerics.array_comparison import TOLERANCES, max_magnitude, scale_per_slice
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, blocks, max_magnitude, scale_per_slice
 
+BLOCK = 1 << 18  # elements of a part: 2 MB of float64, so that memory is used again and not requested each time
 _MIN_SCALE = 1e-6
 _MIN_PART_SCALE = 0.1  # least scale of a row or column of probabilities: smaller ones are noise
 _NEARLY = 0.99  # of the lowest number: a fill of just that has scores added to it
@@ -42,20 +43,25 @@ class OutputDeviation:
             return INFINITY
         if is_discrete(array):
             return float(np.mean(array != other)) if array.size else 0.0
+        if name in self._joined:
+            gap, held = self._gap(name, array, other)
+            scale = max(float(held.max(initial=0.0)), _MIN_SCALE)
+            return float((gap / np.maximum(scale_per_slice(held), min(scale, _MIN_PART_SCALE))).max(initial=0.0))
+        found = [self._gap(name, *sides) for sides in zip(blocks(array, BLOCK), blocks(other, BLOCK), strict=True)]
+        gap, held = (np.array([part.max(initial=0.0) for part in parts]) for parts in zip(*found, strict=True))
+        return float(gap.max() / max(held.max(), _MIN_SCALE))
+
+    def _gap(self, name: str, array: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distances of two outputs, and the magnitudes that they are relative to."""
         one, two = (np.asarray(side, np.float64) for side in (array, other))
         if name in self._squashed:
             one, two = self._before(one), self._before(two)
         usual = ~np.isnan(one)
-        if np.isnan(two[usual]).any():
-            return INFINITY
         sentinels = self._sentinels(one)
         with np.errstate(invalid="ignore"):  # equal infinities have no distance
             gap = np.where(usual & (one != two) & ~(sentinels & (two <= self._low / 4)), np.abs(one - two), 0.0)
             held = np.where(np.isfinite(one) & ~sentinels, np.abs(one), 0.0)
-        scale = max(float(held.max(initial=0.0)), _MIN_SCALE)
-        if name in self._joined:
-            return float((gap / np.maximum(scale_per_slice(held), min(scale, _MIN_PART_SCALE))).max(initial=0.0))
-        return float(gap.max(initial=0.0)) / scale
+        return np.where(np.isnan(two) & usual, INFINITY, gap), held
 
     def tolerance(self, name: str, array: np.ndarray, most: float) -> float:
         """The absolute tolerance of an output, for a relative one of `most`; 0 if any difference counts."""

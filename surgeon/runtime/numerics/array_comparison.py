@@ -213,6 +213,11 @@ def dtype_name(array: np.ndarray) -> str:
     return "string" if array.dtype.kind in "OUS" else name_of_dtype(array.dtype)
 
 
+def blocks(array: np.ndarray, most: int) -> list[np.ndarray]:
+    """The elements of an array in order, in parts of at most so many."""
+    return np.array_split(array.reshape(-1), -(-array.size // most) or 1)
+
+
 def max_magnitude(array: np.ndarray) -> float:
     """Return the largest finite magnitude, 0 without any."""
     magnitude = np.abs(_wide(array))
