@@ -79,6 +79,7 @@ BY_EXPORTS = {
     "attention_nan_guard",
     "packed_qkv_attention",
     "separate_qkv_attention",
+    *("packed_qkv_kv_cache", "scaled_queries", "qkv_biases", "grouped_packed_qkv"),
     "rotary_embedding",
     "reshaped_score_bias",
     "slice_of_concat",
