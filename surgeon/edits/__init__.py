@@ -26,6 +26,8 @@ from surgeon.edits.model_io.reorder import OrderInputs as OrderInputs
 from surgeon.edits.model_io.reorder import OrderOutputs as OrderOutputs
 from surgeon.edits.model_io.retype import Retype as Retype
 from surgeon.edits.model_io.set_input import Hold as Hold
+from surgeon.edits.model_io.sort_nodes import SortNodes as SortNodes
+from surgeon.edits.model_io.weight_inputs import DropWeightInputs as DropWeightInputs
 from surgeon.edits.prepend import PrependImage as PrependImage
 from surgeon.edits.raise_opset import RaiseOpset as RaiseOpset
 from surgeon.edits.rename import Rename as Rename

@@ -1,11 +1,11 @@
-"""Replaces the nodes between two sets of tensors with one custom or plugin node."""
+"""Replaces the nodes between two sets of tensors with one custom or plugin node, or inserts a node at a tensor."""
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from onnx import GraphProto, NodeProto, helper
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper
 
 from surgeon.edits.attribute_text import format_attribute, parse_attribute, set_attributes
 from surgeon.errors import UsageError
@@ -17,8 +17,12 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_names
 from surgeon.pipeline.editing.prune import delete_slots, filter_repeated, prune_functions
 from surgeon.pipeline.editing.subgraph import Subgraph, nodes_reachable_from, rename_outputs_of, subgraph_between
+from surgeon.pipeline.editing.tensor_renaming import rename_in_node
+from surgeon.printed_commands import command
 from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.text import format_count
+
+UNTOLD = f"The inserted node may change the outputs on purpose. To see by how much: {command('compare', 'IN', 'OUT')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,9 @@ class Insert(Edit):
     The node reads the tensors of the first cut and produces those of the second, which keep their names.  Nodes between
     them stay if other nodes read them.  The check runs the op's implementation (`custom_ops`) and compares the result
     with the original.  Without an implementation the result is unproved.
+
+    If the node reads the tensors that it produces, it replaces nothing: it is inserted between the nodes that produce
+    them and the nodes that read them.  The result is unproved, because the outputs may differ on purpose.
 
     Raises:
         UsageError: a tensor does not exist, the tensors of `froms` do not suffice, or one of them is computed from
@@ -80,7 +87,10 @@ class Insert(Edit):
         """Insert it."""
         if not self.froms or not self.tos or not self.op:
             raise UsageError("The new node needs input tensors, output tensors and an operator. Give all three.")
-        region, graph = subgraph_between(draft, self.froms, self.tos, weights=True), draft.graph
+        is_added = {*self.tos} <= {*self.froms}
+        region = None if is_added else subgraph_between(draft, self.froms, self.tos, weights=True)
+        for name in (*self.froms, *self.tos) if is_added else ():
+            draft.require_tensor(name)
         self._require_no_cycle(draft)
         domain, op = split_op(self.op)
         imports = imports_of(draft.skeleton.opset_import)
@@ -91,21 +101,56 @@ class Insert(Edit):
         wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
         if wrong and not names_plugin(domain, op):  # a plugin may be of another release or the user's own
             raise UsageError(f"{self.op} cannot be inserted: {wrong[0]}")
-        stated = [] if known is not None else self._stated(draft)
+        stated = [] if known is not None else self._stated(draft, is_added=is_added)
         if domain not in imports and all(function_key(item)[:2] != (domain, op) for item in draft.skeleton.functions):
             draft.skeleton.opset_import.append(helper.make_opsetid(domain, known.since_version if known else 1))
+        said = [*(self._add(draft, node, stated) if region is None else self._replace(draft, node, region))]
+        draft.graph.value_info.extend(stated)
+        draft.claim.by_structure = False
+        draft.changed()
+        return (*said, *(complaint.rstrip(".") for complaint in wrong))
+
+    def _replace(self, draft: ModelDraft, node: NodeProto, region: Subgraph) -> Iterable[str]:
+        """Put the node in the place of others."""
+        graph = draft.graph
         idle = _unused_nodes(graph, region)
         for place in region.nodes - idle:
             rename_outputs_of(draft, graph.node[place], region.tos)
-        _insert_node(graph, node, region, idle)
+        _insert_node(graph, node, min(region.nodes), idle)
         _remove_unused(draft, region)
-        graph.value_info.extend(stated)
-        draft.claim.by_structure = False
-        draft.changed()
-        done = f"{self.op} replaces {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
+        yield f"{self.op} replaces {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
-        stays = f"{format_count(left, 'node')} in between stay{'s' * (left == 1)}, because other nodes read the outputs"
-        return (done, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
+        if left:
+            verb = "stays" if left == 1 else "stay"
+            yield f"{format_count(left, 'node')} in between {verb}, because other nodes read the outputs"
+
+    def _add(self, draft: ModelDraft, node: NodeProto, stated: Iterable[ValueInfoProto]) -> Iterable[str]:
+        """Put the node between the producers of tensors and the nodes that read them.
+
+        The node's output takes the name of the tensor of a producer, but not of an input or an initializer.
+        """
+        graph, inner = draft.graph, {name for other in draft.graph.node for name in other.output}
+        ends = {value.name for value in graph.output}
+        behind: dict[str, str] = {}
+        before: dict[str, str] = {}
+        for name in dict.fromkeys(self.tos):
+            if name not in inner and name in ends:
+                raise UsageError(f"{name!r} is an input and an output of the model. Choose a tensor of a node.")
+            (before if name in inner else behind)[name] = draft.fresh(f"{name}_{node.op_type}")
+        for other in graph.node:
+            for place, name in enumerate(other.output):
+                other.output[place] = before.get(name, name)
+            rename_in_node(other, behind)
+        for value in graph.value_info:
+            value.name = before.get(value.name, value.name)
+        for value in stated:
+            value.name = behind.get(value.name, value.name)
+        draft.claim.tensors |= {new: draft.claim.original(old) for old, new in before.items()}
+        node.input[:] = [before.get(name, name) for name in node.input]
+        node.output[:] = [behind.get(name, name) for name in node.output]
+        _insert_node(graph, node, 0, ())
+        draft.claim.untold = UNTOLD
+        yield f"{self.op} is inserted at {_list(self.tos)}"
 
     def _require_no_cycle(self, draft: ModelDraft) -> None:
         graph = draft.graph
@@ -117,9 +162,13 @@ class Insert(Edit):
                 "Choose other cuts."
             )
 
-    def _stated(self, draft: ModelDraft) -> list[Any]:
-        """Inferred types of the outputs without a declaration: nothing infers them for a custom op."""
-        known = {value.name for values in (draft.graph.output, draft.graph.value_info) for value in values}
+    def _stated(self, draft: ModelDraft, *, is_added: bool) -> list[Any]:
+        """Inferred types of the outputs without a declaration: nothing infers them for a custom op.
+
+        is_added: the declarations of inner tensors remain with their producers, which get other names.
+        """
+        declared = (draft.graph.output, () if is_added else draft.graph.value_info)
+        known = {value.name for values in declared for value in values}
         facts = {name: draft.shapes.facts(draft.index.main, name) for name in self.tos if name not in known}
         return [draft.facts(name) for name, found in facts.items() if None not in found]
 
@@ -131,11 +180,14 @@ def _unused_nodes(graph: GraphProto, region: Subgraph) -> frozenset[int]:
     return region.nodes - required_nodes(graph, read.union(region.froms), region.tos)[0]
 
 
-def _insert_node(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collection[int]) -> None:
-    """Insert a node after the producers of its inputs, move its consumers after it, and remove unused nodes."""
+def _insert_node(graph: GraphProto, node: NodeProto, first: int, idle: Collection[int]) -> None:
+    """Insert a node after the producers of its inputs, move its consumers after it, and remove unused nodes.
+
+    first: the smallest index that it may have.
+    """
     reads = set(node.input)
     makers = [place for place, other in enumerate(graph.node) if not reads.isdisjoint(other.output)]
-    at = max(max(makers, default=-1) + 1, min(region.nodes))
+    at = max(max(makers, default=-1) + 1, first)
     early = [place for place in nodes_reachable_from(graph, node.output) if place < at]
     moved = [NodeProto.FromString(graph.node[place].SerializeToString()) for place in early if place not in idle]
     for number, other in enumerate((node, *moved)):

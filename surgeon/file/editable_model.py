@@ -55,6 +55,8 @@ class EditableModel(Model):
         # Owners of payloads of other models, by id() of the payload.
         self._owners: dict[int, Model] = dict(earlier._owners) if earlier is not None else {}
         self.recasts: list[TensorCast] = list(earlier.recasts) if earlier is not None else []
+        # Whether nodes are written in topological order even if the file has them in another one.
+        self.sorts: bool = earlier.sorts if earlier is not None else False
         # Conversions by the place of the data.
         self._changes: dict[Hashable, TensorCast] = dict(earlier._changes) if earlier is not None else {}
 
@@ -201,7 +203,7 @@ class EditableModel(Model):
         )
         if self.recasts:
             skeleton, fresh = repack_converted(self.source, skeleton, self.recast_of, out=out, fresh=fresh)
-        patch = minimal_patch(self.source, skeleton, self)
+        patch = minimal_patch(self.source, skeleton, self, self.source.unsorted if self.sorts else ())
         patch.fresh, patch.files = fresh, self.files
         return patch
 

@@ -8,7 +8,7 @@ the others are deleted or inserted as a whole.
 import struct
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -17,6 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
+from surgeon.file.protobuf.node_order import node_field
 from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from surgeon.file.protobuf.wire_format import is_repeated, write_varint
 from surgeon.file.tensors.casting import CHANGE
@@ -35,22 +36,29 @@ _PACKED = {
 Pair = tuple[int, int]
 
 
-def minimal_patch(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
+def minimal_patch(
+    model: Model, edited: onnx.ModelProto, holder: Model | None = None, sort: Collection[Address] = ()
+) -> Patch:
     """The edits that turn the file of `model` into `edited`, which was derived from a copy of its skeleton.
 
     Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when the model
-    is saved.  holder: the model that can read all tensors of `edited`, if some are from other models.
+    is saved.  holder: the model that can read all tensors of `edited`, if some are from other models.  sort: addresses
+    of graphs whose nodes are written again, in the order of `edited`.  Other nodes keep their order in the file.
     """
     patch = Patch(model, holder)
-    _Differences(model, patch).compare((), model.skeleton, edited)
+    _Differences(model, patch, sort).compare((), model.skeleton, edited)
     return patch
 
 
 class _Differences:
     """One comparison, recorded in a patch."""
 
-    def __init__(self, model: Model, patch: Patch) -> None:
+    def __init__(self, model: Model, patch: Patch, sort: Collection[Address]) -> None:
         self._model, self._patch = model, patch
+        self._sorted = {(where, node_field(where)) for where in sort}  # fields with nodes that are written again
+        # Messages and fields around them, which differ in the file even if they are equal here.
+        self._around = {where[:end] for where in sort for end in range(len(where) + 1)}
+        self._fields = {(where[:end], where[end][0]) for where in sort for end in range(len(where))} | self._sorted
 
     def compare(self, where: Address, old: ProtoMessage, new: ProtoMessage) -> None:
         """Edit the message at an address so that it equals another of its type."""
@@ -59,7 +67,8 @@ class _Differences:
             before, after = getattr(old, field.name), getattr(new, field.name)
             if is_repeated(field):
                 if field.message_type is not None:
-                    if before != after:  # NaN makes equal lists differ, which costs only time
+                    # NaN makes equal lists differ, which costs only time.
+                    if before != after or (where, field.number) in self._fields:
                         self._compare_rows(where, field.number, before, after)
                 else:
                     self._compare_scalars(where, field, before, after)
@@ -86,7 +95,7 @@ class _Differences:
             if _is_another(before, after):
                 self._patch.delete_all(where, number, range(count))
                 self._patch.insert(where, number, count, [self._patch.holder.serialize_pieces(after)])
-            elif before != after:
+            elif before != after or (*where, (number, 0)) in self._around:
                 self.compare((*where, (number, 0)), before, after)
         elif new.HasField(field.name):
             self._patch.insert(where, number, count, [self._patch.holder.serialize_pieces(after)])
@@ -122,8 +131,15 @@ class _Differences:
         self, where: Address, number: int, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage]
     ) -> None:
         """A list of messages."""
+        if (where, number) in self._sorted:
+            self._patch.delete_all(where, number, range(len(old)))
+            self._insert(where, number, len(old), new)
+            return
         kept = common_pairs(*([message.SerializeToString() for message in messages] for messages in (old, new)))
         gone: list[int] = []
+        for place, row in kept:
+            if (*where, (number, place)) in self._around:
+                self.compare((*where, (number, place)), old[place], new[row])
         for at, before, after in ranges_between(kept, len(old), len(new)):
             pairs = [(a, b) for a, b in _paired(old, new, before, after) if not _is_another(old[a], new[b])]
             for place, row in pairs:

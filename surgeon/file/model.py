@@ -6,6 +6,7 @@ it has an `external_data` entry with the key `surgeon.payload`, which `Model.val
 
 import mmap
 import os
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -115,6 +116,11 @@ class Model:
     def is_sorted(self) -> bool:
         """Whether the nodes of the file are in topological order."""
         return not self._orders
+
+    @property
+    def unsorted(self) -> Collection[Address]:
+        """The addresses of the graphs and functions whose nodes are in another order in the file."""
+        return self._orders.keys()
 
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor of the skeleton, wherever its data are: inline, cut out, or in an external file.

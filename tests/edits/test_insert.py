@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,6 +104,51 @@ def test_the_node_stands_behind_what_it_reads_and_before_what_reads_it():
     made, _ = insert(onnx.parser.parse_model(text), ["x", "b"], ["a", "y"], "mine::Two", check="none")
     assert ops(made) == ["Tanh", "Two", "Neg", "Abs"]
     onnx.checker.check_model(made)
+
+
+EDGE = """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x, bool c) => (float[4] y, float[4] a)
+    <float[4] w = {1, 2, 3, 4}> {
+        a = Relu (x) b = Mul (a, w) e = Add (a, b)
+        y = If (c) <then_branch = t () => (float[4] t1) { t1 = Neg (b) },
+                    else_branch = f () => (float[4] f1) { f1 = Add (e, w) }> }"""
+
+
+@pytest.mark.parametrize("name", ["x", "a", "b", "w"])
+def test_a_node_is_inserted_at_a_tensor(name):
+    """All that read the tensor read the node, also in bodies, and names of the model's inputs and outputs stay."""
+    model = parse(EDGE)
+    made, report = insert(model, [name], [name], "Tanh")
+    onnx.checker.check_model(made, full_check=True)
+    assert report.edits[0].said == (f"Tanh is inserted at {name!r}",)
+    assert report.outcome == "unproved"
+    assert "on purpose" in report.check.reason
+    assert [value.name for value in [*made.graph.input, *made.graph.output]] == ["x", "c", "y", "a"]
+    new = next(node for node in made.graph.node if node.op_type == "Tanh")
+    source, result = new.input[0], new.output[0]
+    numbers = {key: np.float32([-1, 2, 0.5, 3]) for key in ("x",)} | {"c": np.array(True)}
+    values = {"w": np.float32([1, 2, 3, 4]), "x": numbers["x"]}
+    for step, function in (("a", lambda v: np.maximum(v["x"], 0)), ("b", lambda v: v["a"] * v["w"])):
+        values["x"] = np.tanh(numbers["x"]) if name == "x" else numbers["x"]
+        values["w"] = np.tanh(np.float32([1, 2, 3, 4])) if name == "w" else np.float32([1, 2, 3, 4])
+        values[step] = np.tanh(function(values)) if name == step else function(values)
+    assert result != source
+    np.testing.assert_allclose(run(made, numbers), -values["b"], rtol=1e-5)
+
+
+def run(model, feeds):
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(["y"], feeds)[0]
+
+
+def test_a_plugin_at_a_tensor_gets_its_type_and_other_inputs():
+    """What nothing infers is declared, and the node may read more than the tensor."""
+    made, _ = insert(parse(EDGE), ["b", "a"], ["b"], "trt.plugins::Mine", check="none")
+    node = next(node for node in made.graph.node if node.op_type == "Mine")
+    assert [*node.input, *node.output] == ["b_Mine", "a", "b"]
+    declared = {value.name: value.type.tensor_type.elem_type for value in made.graph.value_info}
+    assert declared["b"] == onnx.TensorProto.FLOAT
+    with pytest.raises(surgeon.SurgeonError, match="'e' is computed from 'b'"):
+        insert(parse(EDGE), ["b", "e"], ["b"], "trt.plugins::Mine", check="none")
 
 
 @pytest.mark.parametrize(

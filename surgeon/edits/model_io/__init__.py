@@ -1,3 +1,3 @@
-"""Edits of inputs and outputs: set to a value, reorder, add, drop, or change the dtype."""
+"""Edits of inputs, outputs and their order: set to a value, reorder, add, drop, or change the dtype; sort nodes."""
 
-__all__ = ["outputs", "reorder", "retype", "set_input"]
+__all__ = ["outputs", "reorder", "retype", "set_input", "sort_nodes", "weight_inputs"]

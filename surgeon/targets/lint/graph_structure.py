@@ -25,7 +25,8 @@ TENSORS = ("tensor_type", "sparse_tensor_type")
 def check_structure(model: Model, found: DiagnosticCollector) -> None:
     """Report what breaks ONNX's rules in the graph, its bodies and the functions."""
     if not model.is_sorted:  # ONNX Runtime and TensorRT sort them
-        reason, helps = "its nodes are not in topological order", ["sort them: gs.import_onnx(model).toposort()"]
+        helps = [f"sort them: {command('edit', 'IN', 'OUT', '--sort-nodes')}"]
+        reason = "its nodes are not in topological order"
         found.add("model", "", f"{reason}, so onnx.checker rejects the model", helps=helps, stops=False)
     faults = verify(model.skeleton)
     twice = {fault.name for fault in faults if fault.kind == "made twice"}
