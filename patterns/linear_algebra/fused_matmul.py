@@ -20,7 +20,7 @@ class Factors(Captures):
 
     a: Tensor
     b: Tensor
-    made: Tensor
+    made: Tensor | Any = None
     left_perm: list[int] | Any = ()
     right_perm: list[int] | Any = ()
     perm: list[int] | Any = ()

@@ -140,6 +140,7 @@ GROUPS = {
         "attention_projections",
     ),
     "linear": (
+        "vector_matmul:vector_product",
         *_FOLDED,
         "fused_matmul",
         "dynamic_quantize_matmul",
@@ -214,7 +215,7 @@ GROUPS = {
         "max_roi_pool",
         "eye_like",
         "slice_axes",
-        "vector_matmul",
+        "vector_matmul:vector_matmul",
         "function_ops",
         "redundant_qdq",
         "quantize_linear",
