@@ -465,6 +465,20 @@ CASES = [
         "surgeon upgrade IN OUT --opset 18",
     ),
     Case(
+        "surgeon.targets.lint.graph_structure.check_structure",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { y = Relu(a) a = Neg(x) }"),
+        CHECK,
+        "surgeon edit IN OUT --sort-nodes",
+    ),
+    Case(
+        "surgeon.edits.insert.UNTOLD",
+        at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Relu(a) }"),
+        "insert IN OUT --between a --and a --op Tanh",
+        "surgeon compare IN OUT",
+        {"OUT": "@/first.onnx"},
+        says="FAILED",
+    ),
+    Case(
         "surgeon.edits.strip_qdq.UNTOLD",
         at(
             17,
