@@ -1,4 +1,4 @@
-"""Reductions after which a Squeeze or an Unsqueeze removes or restores the reduced axes."""
+"""Reductions after which a Squeeze or an Unsqueeze removes or restores the reduced axes, or that reduce nothing."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from surgeon import Graph, Match, Tensor, require, rule
 KINDS = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 REDUCTIONS = [f"Reduce{kind}" for kind in KINDS]
 CHOICES = ["ArgMax", "ArgMin"]
+OF_ONE = ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean"]  # exact for a single number of any dtype
 
 
 def restored(g: Graph, x: Tensor, axes: list[int], moved: list[int], **attributes: Any) -> Tensor:
@@ -77,3 +78,23 @@ def _(
     is_restored = match.root.op == "Unsqueeze"
     made = reduction(g, x, match, attributes, axes=axes, axis=axis, keepdims=not is_restored)
     return g.unsqueeze(made, moved) if is_restored else g.squeeze(made, moved)
+
+
+def reduced(g: Graph, x: Tensor, axes: list[int] | None, **attributes: Any) -> Tensor:
+    """A reduction whose axes stay."""
+    return g.any_of(*(g.op(op, x, axes, keepdims=1, **attributes) for op in OF_ONE))
+
+
+@rule(patterns=[reduced], form_patterns=[], target="any")
+def no_op_reduction(g: Graph, x: Tensor, axes: list[int] | None, attributes: dict[str, Any]) -> Tensor:
+    """Remove reductions of single numbers.
+
+    What: ReduceSum, ReduceMean, ReduceMax and ReduceMin along axes of size 1, or along none.
+    Numerics: none.
+    """
+    if axes:
+        require(x.shape is not None, "the shape of the input is unknown")
+        require({x.shape[axis] for axis in axes} == {1}, "a reduced axis has another size than 1")
+    else:
+        require(bool(attributes.get("noop_with_empty_axes")), "it reduces along all axes")
+    return x

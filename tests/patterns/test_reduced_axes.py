@@ -1,7 +1,7 @@
 """A Squeeze or an Unsqueeze after a reduction: what becomes one node, and what does not."""
 
 import pytest
-from surgeon.patterns.cleanup.reduced_axes import reduced_axes
+from surgeon.patterns.cleanup.reduced_axes import no_op_reduction, reduced_axes
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -31,8 +31,23 @@ FIRES = [
         "a = ArgMax<axis = 1, keepdims = 0>(x) y = Unsqueeze(a, one)", made="int64 y")),
     Case(reduced_axes, "the last of the smallest", graph(
         "a = ArgMin<axis = -1, select_last_index = 1>(x) y = Squeeze(a, two)", made="int64 y")),
+    Case(no_op_reduction, "an axis of one", graph("a = ReduceMean(x, one) y = Exp(a)", shape="b, 1, t")),
+    Case(no_op_reduction, "the first and the last axis", graph("a = ReduceMax(x, ends) y = Exp(a)", shape="1, n, 1")),
+    Case(no_op_reduction, "axes as attributes", graph(
+        "a = ReduceMin<axes = [-1]>(x) y = Exp(a)", opset=11, shape="n, 1")),
+    Case(no_op_reduction, "no axis", graph("a = ReduceSum<noop_with_empty_axes = 1>(x) y = Exp(a)", opset=13)),
 ]
 NEGATIVES = [
+    Case(no_op_reduction, "one axis of two", graph("a = ReduceSum(x, ends) y = Exp(a)", shape="1, 4, t"),
+         why="another size than 1"),
+    Case(no_op_reduction, "an axis of any size", graph("a = ReduceMin(x, one) y = Exp(a)", shape="b, n, t"),
+         why="another size than 1"),
+    Case(no_op_reduction, "all axes", why="along all axes", model=graph(
+        "a = ReduceSum(x) y = Exp(a)", opset=13, shape="1, t")),
+    Case(no_op_reduction, "the axis goes", why="keepdims", model=graph(
+        "a = ReduceSum<keepdims = 0>(x, one) y = Exp(a)", shape="b, 1, t")),
+    Case(no_op_reduction, "a norm of one number", why="", model=graph(
+        "a = ReduceL2(x, one) y = Exp(a)", shape="b, 1, t")),
     Case(reduced_axes, "another axis", graph("a = ReduceSum<keepdims = 0>(x, two) y = Unsqueeze(a, one)"),
          why="it reduces along [2], but the other node has the axes [1]"),
     Case(reduced_axes, "one of two axes", graph("a = ReduceSum(x, ends) y = Squeeze(a, two)"), why="it reduces along"),
