@@ -14,7 +14,7 @@ COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 
 
 class Beside(FilledTensor):
-    """A tensor filled with one number, and the other operand: x before it, or y after it.
+    """A tensor filled with one number, and the other operand x; for Where, x if it is before it, or y after it.
 
     many: the filled tensor, if it is stored whole. condition: the condition of a Where, if it is a tensor.
     """
@@ -54,17 +54,6 @@ def before(op: str) -> Callable[[Graph, Beside], Tensor]:
     return form
 
 
-def behind(op: str) -> Callable[[Graph, Beside], Tensor]:
-    """Return the pattern of an op with the filled tensor before y."""
-
-    def form(g: Graph, m: Beside) -> Tensor:
-        made: Tensor = g.op(op, number(g, m), m.y)
-        return made
-
-    form.__doc__, form.__name__ = f"{op} of a filled tensor and a tensor.", f"number_{op.lower()}"
-    return form
-
-
 def chosen(g: Graph, m: Beside) -> Tensor:
     """x if a condition is true, otherwise the number."""
     return g.where(m.condition, m.x, number(g, m))
@@ -85,13 +74,11 @@ def spreads(m: Beside) -> None:
 
 
 @rule(
-    patterns=[
-        *(before(op) for op in (*PICKING, *COMPARING)), *(behind(op) for op in COMPARING), chosen, left_out,
-    ],
+    patterns=[*(before(op) for op in (*PICKING, *COMPARING)), chosen, left_out],
     conditions=[spreads],
     target="any",
     opset=8,
-)  # fmt: skip
+)
 def expanded_scalars(g: Graph, m: Beside) -> Tensor:
     """Pass a single number to a node that broadcasts it, instead of a tensor filled with this number.
 
@@ -102,5 +89,6 @@ def expanded_scalars(g: Graph, m: Beside) -> Tensor:
     value = m.value
     if m.condition is not None:
         return g.where(m.condition, value if m.x is None else m.x, value if m.y is None else m.y)
-    made: Tensor = g.op(m.match.root.op, *((m.x, value) if m.y is None else (value, m.y)))
+    root = m.match.root  # a comparison may have its operands the other way round
+    made: Tensor = g.op(root.op, *((m.x, value) if root.inputs[0] == m.x.name else (value, m.x)))
     return made

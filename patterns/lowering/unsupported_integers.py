@@ -100,4 +100,6 @@ def integer_comparison(g: Graph, m: IntegerOp) -> Any:
     Numerics: none.
     """
     require_narrow(m.x)
-    return g.op(m.match.root.op, g.cast(m.x, to="int64"), g.cast(m.y, to="int64"))
+    root = m.match.root  # its operands may be the other way round
+    left, right = (m.x, m.y) if root.inputs[0] == m.x.name else (m.y, m.x)
+    return g.op(root.op, g.cast(left, to="int64"), g.cast(right, to="int64"))

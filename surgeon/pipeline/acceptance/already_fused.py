@@ -19,8 +19,8 @@ from surgeon.text import format_count, join_first
 def already_fused(index: Index, rules: Sequence[Rule], target: str) -> str | None:
     """How many nodes of the model already equal results of rules for a target, as a clause; None without any.
 
-    Only replacements of one node count, of an op that is not in the rule's patterns: any Add of the model could be the
-    result of a rule that writes an Add.
+    Only replacements of one node count, of an op that is not in the rule's patterns or that ONNX does not have: any Add
+    of the model could be the result of a rule that writes an Add.
     """
     found = _count_by_op(index, rules, target)
     return f"{_clause(found)} already" if found else None
@@ -71,7 +71,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
         return  # a rule for placeholders, whose result no exporter writes
     for compiled in _forms(rule, target):
         ops = ops_of(compiled.pattern)
-        if len(ops) != 1 or ops & wanted:
+        if len(ops) != 1 or any(op in wanted and not split_op(op)[0] for op in ops):
             continue
         for scope in index.scopes:
             nodes = [node for node in scope.live_nodes() if node.op in ops and node.encoded is None]
