@@ -46,6 +46,7 @@ LISTED = {
     "rules.tracing.tracer": (BUILT, "CastLike"),
     "rules.matching.match_state": (RULE, "Transpose"),
     "rules.searches.redundant_qdq": (FOUND, "GlobalMaxPool MaxPool Relu"),
+    "rules.searches.moved_layouts": (BUILT, "Transpose"),
     "proof.region.region_models": (BUILT, "Identity"),
     "proof.region.inferred_sizes": (RULE, "Concat"),
     "rules.functions.function_body": (BUILT, "CastLike"),

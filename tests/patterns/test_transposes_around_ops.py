@@ -124,3 +124,11 @@ def test_what_a_branch_reads_stays_as_it_is():
     made, report = surgeon.rewrite(given, [transposes_around_ops], check="both")
     assert report.outcome in ("proved", "unchanged")
     assert ops(made.graph).count("Relu") == 1
+
+
+def test_inputs_that_an_earlier_rule_redirected_are_read():
+    """The node still names the Identity in the file, which is gone."""
+    given = moved(f"i = Identity(t) r = Relu(i) {BACK}(r)")
+    made, report = surgeon.rewrite(given, "identity,transposes_around_ops")
+    assert report.outcome == "proved"
+    assert ops(made.graph) == ["Relu"]

@@ -180,6 +180,7 @@ class _Body:
         """Add a node that reads the originals, along their axes."""
         made, source = NodeProto(), traits_of(view.op).shape.axes
         made.CopyFrom(view.node.proto)
+        made.input[:] = view.node.inputs  # earlier rules may have redirected them
         for slot in law.slots:
             made.input[slot] = self.named.get(made.input[slot], made.input[slot])
         self.nodes.append(made)
