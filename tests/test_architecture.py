@@ -43,27 +43,27 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_280,
+    "analysis": 2_230,
     "authoring": 4_160,
-    "automation": 3_600,
-    "beside the packages": 1_354,
-    "cli": 2_760,  # the files of a new pack
+    "automation": 3_590,
+    "beside the packages": 1_340,
+    "cli": 2_690,  # the files of a new pack
     "diagnostics": 1_800,
     "display": 6_492,
-    "edits": 7_050,
+    "edits": 6_870,  # sorted nodes, nodes at a tensor, weights that are no inputs
     "file": 4_590,  # nodes in topological order, even if the file has them in another
-    "ir": 2_485,
-    "ops": 4_660,  # categories of operators for the viewer
-    "patterns": 310,
+    "ir": 2_480,
+    "ops": 4_620,  # categories of operators for the viewer
+    "patterns": 300,
     "pipeline": 6_760,
     "precision": 5_620,
-    "proof": 10_540,
-    "rules": 11_960,  # one search for all ops between Transposes
-    "rules of `patterns`": 14_710,  # what the test suites of other optimizers ask for
-    "runtime": 12_920,
-    "shapes": 7_350,
+    "proof": 10_500,
+    "rules": 11_960,  # laws of layouts, and matches that a raising rule leaves
+    "rules of `patterns`": 14_700,  # what the test suites of other optimizers ask for
+    "runtime": 12_870,
+    "shapes": 7_330,
     "targets": 3_500,
-    "torch": 4_750,
+    "torch": 4_730,
 }
 # Named numbers of these folders, and those of them that no comment explains.  Lower the numbers as those of BUDGETS.
 NUMBERED = ("surgeon/proof", "surgeon/runtime/inputs", "surgeon/runtime/numerics")
