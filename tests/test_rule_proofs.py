@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import re
+from zlib import crc32
 
 import pytest
 from onnx import TensorProto
@@ -165,10 +166,11 @@ def targets_of(found):
 
 MADE_UP = [found for *_, found in all_rules() if found.name not in BY_EXPORTS]
 STEP = 40  # of rules one is taken out of so many: those of all are proved at each place of their own tests
+SAMPLE = [rule for rule in MADE_UP if crc32(rule.name.encode()) % STEP == 0]  # new rules change none
 
 
 @pytest.mark.parametrize(
-    "found", sampling.chosen(lambda: MADE_UP[::STEP], lambda: MADE_UP), ids=lambda found: found.name
+    "found", sampling.chosen(lambda: SAMPLE, lambda: MADE_UP), ids=lambda found: found.name
 )
 def test_every_rule_proves_itself(found):
     """Each pattern for each target; forms of it may be spared, for the rule's own reasons."""
