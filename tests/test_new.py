@@ -153,5 +153,5 @@ def test_a_pack_that_cannot_be_written_leaves_nothing(tmp_path):
 
 def test_what_a_pack_wrote_goes_if_the_rest_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setitem(new.PACK, "README.md/{module}", "README.md")
-    assert "cannot be written" in one_sentence(run("new", "pack", "mine"), 2)
+    assert "cannot be written" in one_sentence(run("new", "pack", "half_written"), 2)
     assert [*tmp_path.iterdir()] == []
