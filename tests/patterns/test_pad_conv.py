@@ -67,7 +67,7 @@ FIRES = [
          graph("p = Pad(x, pads) y = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 0, 0], count_include_pad = 1>(p)",
                "int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}", POOL)),
     Case(pad_max_pool, "negative infinity", lowest(f"p = Pad(x, pads, low) y = {MAX}(p)")),
-    Case(pad_max_pool, "negative infinity beside padding and dilations of its own",
+    Case(pad_max_pool, "negative infinity before a pooling with padding and dilations",
          lowest("p = Pad(x, pads, low) "
                 "y = MaxPool<kernel_shape = [3, 3], dilations = [2, 1], pads = [0, 1, 1, 0]>(p)")),
     Case(pad_max_pool, "the lowest byte",
@@ -85,7 +85,7 @@ FIRES = [
     Case(pad_max_pool, "as an attribute",
          graph(f"r = Relu(x) p = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(r) y = {MAX}(p)", "", POOL, 10)),
     Case(pad_conv_integer, "the zero point", graph("p = Pad(x, pads, z) y = ConvInteger(p, w, z)", BYTES, SUMS)),
-    Case(pad_conv_integer, "no zero point, beside padding of its own",
+    Case(pad_conv_integer, "no zero point, before a convolution with padding",
          graph("p = Pad(x, pads) y = ConvInteger<pads = [1, 0, 0, 1]>(p, w)", BYTES, SUMS)),
     Case(pad_conv_integer, "zero and a zero point of zero",
          graph("p = Pad(x, pads) y = ConvInteger(p, w, uz, wz)", BYTES, SUMS)),

@@ -25,8 +25,8 @@ def graph(body, head=HEAD):
 
 # fmt: off
 FIRES = [
-    Case(scaled_queries, "no scale of its own", graph(f"a = Mul(q, c) {NODE}(a, k, v)")),
-    Case(scaled_queries, "a scale of its own and a number with axes",
+    Case(scaled_queries, "no scale", graph(f"a = Mul(q, c) {NODE}(a, k, v)")),
+    Case(scaled_queries, "a scale, and a number with axes",
          graph(f"a = Mul(boxed, q) {NODE.replace('= 2', '= 2, scale = 0.7')}(a, k, v)")),
     Case(scaled_queries, "a quotient", graph(f"a = Div(q, c) {NODE}(a, k, v)")),
     Case(scaled_queries, "a bias of the scores, and the future hidden",

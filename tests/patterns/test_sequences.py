@@ -25,7 +25,7 @@ FIRES = [
          model=graph("s = SequenceEmpty<dtype = 1>() a = SequenceInsert(s, x) b = SequenceInsert(a, z) c = "
                      "SequenceInsert(b, x, zero) y = ConcatFromSequence<axis = 0>(c)",
                      "(float[2, 4] x, float[2, 4] z) => (float[6, 4] y)", PLACES)),
-    Case([sequence_construct, sequence_at], "what is taken out", target="tensorrt", sites=2,
+    Case([sequence_construct, sequence_at], "an erased element", target="tensorrt", sites=2,
          model=graph("s = SequenceConstruct(x, z) t = SequenceErase(s, zero) u = SequenceErase(s) v = "
                      "SequenceAt(u, zero) w = SequenceAt(t, zero) y = Add(v, w)",
                      TWO, PLACES)),

@@ -1,7 +1,7 @@
 """`python -m tests.peer_suites`: the models that other optimizers' own tests hold, given to `surgeon rewrite`.
 
-Tests come from the package index where an sdist brings them, otherwise from a checkout; a suite that is not to be had
-is told and left out.
+Tests come from the package index where an sdist brings them, otherwise from a checkout.  A suite without tests to
+run is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
         try:
             models = captured(name, SUITES[name], Path(checkout) if checkout else None)
         except CannotGet as error:
-            print(f"{name} is left out: {error}", file=sys.stderr, flush=True)
+            print(f"{name} is skipped: {error}", file=sys.stderr, flush=True)
             continue
         chosen = [one for one in models if options.test in one.test]
         found[name] = judged(chosen)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.peer_suites.catalogue import Suite
+from tests.real_models.getting import last_line
 
 HERE = Path(__file__).parent
 INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
@@ -25,7 +26,7 @@ MOST_CRASHES = 40  # tests that may end their process, each by a fault of the pe
 
 
 class CannotGet(Exception):
-    """A suite is not to be had here; says why in one sentence."""
+    """The tests of a suite cannot be run here; says why in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _installed(suite: Suite) -> list[str]:
             command = (sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), requirement)
             ran = subprocess.run(command, capture_output=True, text=True, check=False)
             if ran.returncode:
-                raise CannotGet(f"{requirement} cannot be installed ({ran.stderr.strip().splitlines()[-1][:200]})")
+                raise CannotGet(f"{requirement} cannot be installed ({last_line(ran.stderr)})")
         found.append(str(folder))
     return found
 
