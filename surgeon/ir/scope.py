@@ -14,6 +14,7 @@ from onnx import AttributeProto
 
 from surgeon.file.model import Address
 from surgeon.file.protobuf.node_encoder import kind_record, node_record
+from surgeon.file.protobuf.node_order import FUNCTION_NODE, GRAPH_NODE
 from surgeon.file.tensors.decoding import Array
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -249,8 +250,8 @@ class Scope:
 
     @property
     def node_field(self) -> int:
-        """The number of the field that holds the nodes (onnx.proto: node of GraphProto and of FunctionProto)."""
-        return 7 if self.is_function else 1
+        """The number of the field that holds the nodes."""
+        return FUNCTION_NODE if self.is_function else GRAPH_NODE
 
     def stored(self, name: str) -> onnx.TensorProto | None:
         """The initializer of a name in this scope or an outer one, dropped ones included; None if there is none."""
