@@ -11,7 +11,7 @@ def constant_folding(g: Graph, values: list[Any]) -> list[Tensor]:
 
     What: constants, and sizes that do not depend on a dynamic dimension, through ops that copy, compare and calculate,
     and products of matrices, up to 1 MiB of result.  A tensor that is expanded from fewer numbers (a mask of one
-    number) is not folded, because the file would grow.
+    number) is not folded, because the file would grow.  `--fold-limit` states another limit for both.
     Numerics: rounding only, and only for exponentials, logarithms, powers, sines, cosines and products of matrices.
     """
     return [g.literal(value) for value in values]

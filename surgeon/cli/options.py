@@ -56,6 +56,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "assume": Spelling(metavar="'NAME: WORDS'"),
     "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
     "dims": Spelling("--dim"),
+    "fold_limit": Spelling(type=BYTES),
     "from_": Spelling("--from", "DTYPE"),
     "froms": Spelling("--from", "A,B,...", str, multiple=False, default=OPTIONAL),
     "jobs": Spelling("--jobs -j", "N"),

@@ -15,7 +15,7 @@ Every form is itself a pattern, so the same rule moves a model from any form to 
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -234,6 +234,11 @@ class Rule(ResultBase):
             return ()
         theirs = [form for form in self.forms if form.kind in KNOWN and form.kind not in runs]
         return tuple(dict.fromkeys(pattern for form in theirs for pattern in self.recognised(form)))
+
+    def limited(self, most: int) -> "Rule":
+        """The same rule with another limit of the results that it folds, in bytes; itself if it folds nothing."""
+        limited = None if self.search is None else self.search.limited
+        return self if limited is None else replace(self, search=limited(most))
 
     def conditions_of(self, form: ReplacementForm) -> tuple[RuleFunction, ...]:
         """The conditions of a match for a form."""

@@ -1,12 +1,16 @@
 """Constant subgraphs: what is computed, and what stays as it would only grow."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 from surgeon.patterns.cleanup.constant_folding import constant_folding
 
 import surgeon
+from surgeon.errors import UsageError
 from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.command_line import run
 from tests.models import ops
 
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
@@ -121,6 +125,52 @@ def test_a_weight_is_transposed_up_to_a_limit():
     assert not small.graph.initializer
     large = transposed(1024, 1024)
     assert surgeon.rewrite(large, constant_folding)[0] == large
+
+
+def test_the_limit_can_be_stated():
+    """In bytes: a result of that size is stored, a larger one is not, and the message says how to raise the limit."""
+    model, size = transposed(1024, 1024), 4 << 20
+    made, report = surgeon.rewrite(model, "cleanup,constant_folding", fold_limit=size, check="both")
+    assert (report.outcome, ops(made.graph)) == ("proved", ["Constant", "MatMul"])
+    assert surgeon.rewrite(model, constant_folding, fold_limit=size - 1)[0] == model
+    assert surgeon.rewrite(transposed(4, 4), constant_folding, fold_limit=63)[0].graph.node[0].op_type == "Transpose"
+
+
+def test_a_stated_limit_is_that_of_growth_too():
+    """A mask of one number is stored if the limit says so."""
+    mask = model("a = ConstantOfShape(big) y = Add(x, a)", HEAD.replace("4", "100000"))
+    assert ops(surgeon.rewrite(mask, constant_folding)[0].graph) == ["ConstantOfShape", "Add"]
+    made, report = surgeon.rewrite(mask, constant_folding, fold_limit=400_000)
+    assert (report.outcome, ops(made.graph)) == ("proved", ["Constant", "Add"])
+
+
+@pytest.mark.parametrize(
+    ("rules", "limit", "why"),
+    [
+        ("cleanup", -1, "Invalid fold_limit=-1. Give a number of bytes"),
+        ("cleanup", True, "Invalid fold_limit=True"),
+        ("cleanup", "4MiB", "Invalid fold_limit='4MiB'"),
+        ("gelu", 1024, "No rule folds constants, so fold_limit has no effect. Add the rule constant_folding."),
+    ],
+)
+def test_limits_that_are_refused(rules, limit, why):
+    with pytest.raises(UsageError, match=re.escape(why)):
+        surgeon.rewrite(transposed(4, 4), rules, fold_limit=limit)
+
+
+def test_the_command_takes_units_and_records_the_limit(tmp_path):
+    """A step of a recipe has the limit in bytes, and runs with it; a missed node says how to raise the limit."""
+    source, recipe, out = tmp_path / "in.onnx", tmp_path / "fold.toml", tmp_path / "out.onnx"
+    onnx.save(transposed(1024, 1024), source)
+    options = ("--rules", "constant_folding", "--fold-limit")
+    assert "constant_folding 1" in run("rewrite", source, out, *options, "4MiB").output
+    missed = " ".join(run("rewrite", source, out, *options, "4MB").output.split())
+    assert "its result may have more than 4,000,000 bytes (--fold-limit raises this limit)" in missed
+    assert run("rewrite", source, out, *options, "huge").exit_code == 2
+    assert run("record", recipe, "rewrite", "in.onnx", "out.onnx", *options, "4MiB").exit_code == 0
+    assert surgeon.load_recipe(recipe).steps == (surgeon.Rules("constant_folding", fold_limit=4 << 20),)
+    _, report = surgeon.run(recipe, source, out, check="none")
+    assert report.counts == {"constant_folding": 1}
 
 
 def test_a_weight_that_stays_is_not_there_twice():

@@ -36,6 +36,8 @@ class Rules:
     """The opset to upgrade the model to first, "auto" or "none"."""
     expect: Mapping[str, int] = field(default_factory=dict)
     """Number of sites that each rule must rewrite, by rule name."""
+    fold_limit: int | None = None
+    """Bytes of the largest result that constant folding stores; None for 1 MiB."""
 
 
 Step: TypeAlias = Edit | Rules

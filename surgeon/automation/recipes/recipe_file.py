@@ -76,8 +76,8 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
     Examples:
         >>> import surgeon
         >>> surgeon.Recipe([surgeon.Rules("gelu")]).save("deploy.toml")
-        >>> surgeon.load_recipe("deploy.toml").steps
-        (Rules(rules='gelu', inline=(), only=(), skip=(), approximate=False, upgrade='none', expect={}),)
+        >>> surgeon.load_recipe("deploy.toml").steps[0].rules
+        'gelu'
     """
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"A recipe must be a surgeon.Recipe or the path of a file, not {path!r}.")
@@ -217,6 +217,7 @@ _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
     "approximate": (bool,),
     "upgrade": (int, str),
     "expect": (dict,),
+    "fold_limit": (int,),
 }
 
 

@@ -98,5 +98,6 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         approximate=given["approximate"],
         upgrade=given["upgrade"],
         expect=dict(given["expect"]),
+        fold_limit=given["fold_limit"],
     )
     return [rules], head

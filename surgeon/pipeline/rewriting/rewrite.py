@@ -40,6 +40,7 @@ def rewrite(
     require_proof: bool = False,
     keep_going: bool = False,
     approximate: bool = False,
+    fold_limit: int | None = None,
     dry_run: bool = False,
     external_data: ExternalDataMode = "auto",
     force: bool = False,
@@ -70,6 +71,8 @@ def rewrite(
         require_proof: treat unproved results as failures.
         keep_going: do not raise CheckFailed for sites that were rolled back.
         approximate: also run the approximate rules of a group, whose results differ by more than rounding.
+        fold_limit: size of the largest result that constant folding stores, for example 16MiB.  In Python, bytes.
+            Default: 1MiB, and at most 16KiB more than the constants that the result replaces.
         dry_run: report the changes, write nothing.
         external_data: how to save external data: "auto", "share", "copy" or "inline".
         force: overwrite a data file of other content.
@@ -103,7 +106,7 @@ def rewrite(
     group = "" if inline or rules is not None else default_group(target)
     rule_set = RuleSet(
         group or rules or (), inline=_listed(inline), only=_listed(only), skip=_listed(skip), approximate=approximate,
-        upgrade=upgrade, expect=expect or {}, target=target, ep=ep,
+        fold_limit=fold_limit, upgrade=upgrade, expect=expect or {}, target=target, ep=ep,
     )  # fmt: skip
     rule_set.require()
     rule_set.report.default_group = group

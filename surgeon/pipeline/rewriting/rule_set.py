@@ -45,6 +45,8 @@ class RuleSet:
     """Shell patterns of node names that are not rewritten."""
     approximate: bool = False
     """Whether a group of rules includes those that change numbers beyond rounding."""
+    fold_limit: int | None = None
+    """Bytes of the largest result that rules fold; None for their own limits."""
     upgrade: UpgradeChoice = "none"
     """Opset to which the model is raised first; "auto" for the lowest one with which all waiting rules fire."""
     expect: Mapping[str, int] = field(default_factory=dict)
@@ -61,9 +63,14 @@ class RuleSet:
     @cached_property
     def resolved(self) -> tuple[Selection, list[str]]:
         """The rules, and the names of edits among their names.  Raises RuleError for unknown and contradictory ones."""
-        if not self.rules and self.inline:
-            return {}, []
-        return resolve_with_edits(self.rules, approximate=self.approximate)
+        is_empty = not self.rules and self.inline
+        found, tails = ({}, []) if is_empty else resolve_with_edits(self.rules, approximate=self.approximate)
+        if self.fold_limit is None:
+            return found, tails
+        limited = {rule: rule.limited(self.fold_limit) for rule in unique_rules(found)}
+        if all(rule is other for rule, other in limited.items()):
+            raise UsageError("No rule folds constants, so fold_limit has no effect. Add the rule constant_folding.")
+        return {name: tuple(limited[rule] for rule in rules) for name, rules in found.items()}, tails
 
     def require(self) -> None:
         """Raise UsageError for invalid values, and RuleError for rules that cannot run."""
@@ -71,6 +78,9 @@ class RuleSet:
         if isinstance(self.upgrade, bool) or not (self.upgrade in ("none", "auto") or isinstance(self.upgrade, int)):
             raise UsageError(f"Invalid upgrade={self.upgrade!r}. Give an opset, 'auto' or 'none'.")
         require_expected_counts(self.expect)
+        limit = self.fold_limit
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise UsageError(f"Invalid fold_limit={limit!r}. Give a number of bytes, at least 0.")
         for names in (self.only, self.skip):
             if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
                 raise UsageError("Invalid only or skip. Give shell patterns of node names, as in only='/encoder/*'.")

@@ -46,6 +46,8 @@ class Search:
     """Clause used instead of `absent` for a scope with sites that it skips on purpose; None if it has none."""
     replaces: Callable[[str], bool] | None = None
     """Whether it removes nodes of an op; None: unknown."""
+    limited: Callable[[int], "Search"] | None = None
+    """Makes the same search with another limit of the results that it folds, in bytes; None if it folds nothing."""
 
     @property
     def name(self) -> str:

@@ -38,7 +38,8 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "no node computes only from constants", left=partial(_left, most, growth))
+    absent, left = "no node computes only from constants", partial(_left, most, growth)
+    return Search(find, absent, left=left, limited=lambda to: constant_subgraphs(to, to))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
@@ -57,7 +58,7 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str | None:
         name, more = max(left, key=lambda item: item[1])
         which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
         message = f"{which} computed only from constants, but the stored result would add {more:,} bytes to the file"
-        return f"{message}; the limit is {growth:,} (surgeon.searches.constant_subgraphs(growth=...) raises it)"
+        return f"{message}; the limit is {growth:,} (--fold-limit raises it)"
     for node, why in folding.stays.items():
         which = f"{node.label!r}{and_more(len(folding.stays) - 1)} {'is' if len(folding.stays) == 1 else 'are'}"
         return f"{which} computed only from constants, but not folded: {why}"
@@ -80,7 +81,7 @@ class ConstantFolder:
     """
 
     def __init__(self, index: Index, scope: Scope, most: int) -> None:
-        self.index, self.scope, self.most = index, scope, most
+        self.index, self.scope, self.most, self.read = index, scope, most, max(most, READ)
         self.nodes: list[Node] = []
         self.values: dict[str, Array] = {}
         self._made: set[Node] = set()
@@ -156,6 +157,8 @@ class ConstantFolder:
             return "its domain is not ai.onnx"
         if self._adds_up_halves(node):
             return "runtimes round sums in its dtype differently"
+        if not all(self._is_small(node, name) for name in node.outputs if name):
+            return f"its result may have more than {self.most:,} bytes (--fold-limit raises this limit)"
         return None
 
     def below(self, node: Node) -> list[Node]:
@@ -197,10 +200,10 @@ class ConstantFolder:
         shape = constants.shape(self.scope, name) if constants.is_constant(self.scope, name) else None
         if shape is None and source is None:
             return False
-        if shape is not None and prod(shape) > READ:
+        if shape is not None and prod(shape) > self.read:
             return False
         array = constants.array(self.scope, name)
-        if array is None or array.nbytes > READ or array.dtype.kind in "OSU":
+        if array is None or array.nbytes > self.read or array.dtype.kind in "OSU":
             return False
         self.values[name] = array
         return True
@@ -216,9 +219,9 @@ class ConstantFolder:
         return found
 
     def _computed(self, node: Node) -> dict[str, Array] | None:
-        """Results computed from constants; None if they are too large, or nothing computes them."""
+        """Results computed from constants; None if they are too expensive, or nothing computes them."""
         names = [name for name in node.outputs if name]
-        if not all(self._is_small(node, name) for name in names):
+        if node.op not in FOLDABLE and prod(self.values[name].size or 1 for name in node.inputs if name) > WORK:
             return None
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
@@ -259,8 +262,8 @@ class ConstantFolder:
         shape = facts.shape
         sizes = [size for size in shape or () if isinstance(size, int)]
         if shape is not None and len(sizes) == len(shape):
-            work = [self.values[item].size or 1 for item in node.inputs if item] if node.op not in FOLDABLE else []
-            return prod(sizes) <= self.most and prod(work) <= WORK
+            width = 1 if facts.dtype is None else helper.tensor_dtype_to_np_dtype(facts.dtype).itemsize
+            return prod(sizes) * width <= self.most
         given = [self.values[item] for item in node.inputs if item]
         is_bounded = node.op not in EXPANDING and (node.op in FOLDABLE or facts.dtype is not None)  # not a sequence
         return is_bounded and prod(array.size or 1 for array in given) <= self.most
