@@ -105,8 +105,8 @@ class BiasedHeads(Captures):
 def biased(g: Graph, m: BiasedHeads) -> Any:
     """MultiHeadAttention of sums with biases."""
     pairs = (m.q, m.q_bias), (m.k, m.k_bias), (m.v, m.v_bias)
-    sums = (g.optional(g.add(x, bias)) for x, bias in pairs)
-    return g.ms_multi_head_attention(*sums, None, m.mask_index, m.bias, **m.attributes)
+    q, k, v = (g.optional(g.add(x, bias)) for x, bias in pairs)
+    return g.ms_multi_head_attention(q, k, v, None, m.mask_index, m.bias, **m.attributes)
 
 
 @rule(patterns=[biased], ep="cuda", last=True)
@@ -123,6 +123,6 @@ def qkv_biases(g: Graph, m: BiasedHeads) -> Any:
     is_fixed = all(x.is_constant for x in given)
     require(is_fixed or len(given) > 1, "a Concat with zeros would replace the only Add, because its bias is computed")
     widths = (m.q_bias, m.columns), (m.k_bias, m.columns), (m.v_bias, m.width)
-    parts = [np.zeros(width, m.q.dtype) if x is None else x.values if is_fixed else x for x, width in widths]
-    whole = np.concatenate(parts) if is_fixed else g.concat(*parts, axis=0)
+    parts: list[Any] = [np.zeros(width, m.q.dtype) if x is None else x.values if is_fixed else x for x, width in widths]
+    whole: Any = np.concatenate(parts) if is_fixed else g.concat(*parts, axis=0)
     return g.ms_multi_head_attention(m.q, m.k, m.v, whole, m.mask_index, m.bias, **m.attributes)

@@ -107,7 +107,7 @@ def split_to_sequence(g: Graph, m: Pieces) -> Tensor:
         require(g.opset > 12 or m.sizes.is_constant, "below opset 13 the sizes of a Split are fixed")
         sizes = m.sizes.values.astype(np.int64) if m.sizes.is_constant else g.in_dtype(m.sizes, np.dtype(np.int64))
         return g.sequence_construct(*g.split(m.x, sizes, axis=m.axis, outputs=count))
-    size = None if m.x.rank is None else m.x.shape[m.axis]
+    size: Any = None if m.x.rank is None else m.x.shape[m.axis]
     require(isinstance(size, int) and size > 0, "the size of the axis is not fixed, or 0")
     if m.loses_axis:
         return g.sequence_construct(*(g.gather(m.x, np.array(place), axis=m.axis) for place in range(size)))

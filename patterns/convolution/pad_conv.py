@@ -110,7 +110,8 @@ def pad_conv_integer(g: Graph, m: PaddedIntegers) -> Tensor:
     """
     is_one = m.x_zero is not None and m.added is not None and m.x_zero.name == m.added.name
     require(is_one or number(m.added) == number(m.x_zero), "the Pad adds other numbers than the zero point of x")
-    return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **with_pads(m, m.x.rank or m.w.rank))
+    rank = m.x.rank if m.w is None else m.x.rank or m.w.rank
+    return g.conv_integer(m.x, m.w, m.x_zero, m.w_zero, **with_pads(m, rank))
 
 
 def number(x: Tensor | None) -> int:

@@ -22,12 +22,12 @@ class PaddedMaximum(Padded):
     high: float | None = None
 
 
-def padded_maximum(g: Graph, m: PaddedMaximum) -> Tensor:
+def padded_maximum(g: Graph, m: PaddedMaximum) -> Any:
     """max_pool(pad(x))."""
     return g.max_pool(g.pad(m.x, m.around, m.fill, m.axes), kernel_shape=m.kernel_shape, **m.attributes)
 
 
-def padded_activation(g: Graph, m: PaddedMaximum) -> Tensor:
+def padded_activation(g: Graph, m: PaddedMaximum) -> Any:
     """max_pool(pad(x)) after an activation that makes x."""
     m.x = g.exposed(g.any_of(g.relu(m.base), g.clip(m.base, m.low, m.high)))
     return padded_maximum(g, m)

@@ -38,7 +38,7 @@ def product(g: Graph, m: Factors, a: Tensor, b: Tensor) -> Tensor:
     return m.made
 
 
-def turned(g: Graph, x: Tensor, perm: list[int], to: int | None) -> Tensor:
+def turned(g: Graph, x: Tensor, perm: list[int], to: Any) -> Tensor:
     """transpose(x), optionally cast to another dtype.  Other nodes may read the transposed tensor too."""
     return g.optional(g.cast(g.shared(g.transpose(x, perm=perm)), to=to))
 
