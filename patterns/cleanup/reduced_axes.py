@@ -6,8 +6,9 @@ from surgeon import Graph, Match, Tensor, require, rule
 
 KINDS = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 REDUCTIONS = [f"Reduce{kind}" for kind in KINDS]
+Axes = list[int] | None
 CHOICES = ["ArgMax", "ArgMin"]
-OF_ONE = ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean"]  # exact for a single number of any dtype
+OF_ONE = ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceProd"]
 
 
 def restored(g: Graph, x: Tensor, axes: list[int], moved: list[int], **attributes: Any) -> Tensor:
@@ -31,7 +32,7 @@ def dropped_choice(g: Graph, x: Tensor, axis: int, moved: list[int], **attribute
 
 
 def reduction(
-    g: Graph, x: Tensor, match: Match, attributes: dict[str, Any], axes: list[int] | None, axis: int, keepdims: bool
+    g: Graph, x: Tensor, match: Match, attributes: dict[str, Any], axes: Axes, axis: int, keepdims: bool
 ) -> Tensor:
     """Return the matched reduction of x, with or without its axes."""
     op = next(node.op for node in match.nodes if node.op in (*REDUCTIONS, *CHOICES))
@@ -42,13 +43,7 @@ def reduction(
 
 @rule(patterns=[restored, dropped, restored_choice, dropped_choice], form_patterns=[], target="any")
 def reduced_axes(
-    g: Graph,
-    x: Tensor,
-    match: Match,
-    moved: list[int],
-    attributes: dict[str, Any],
-    axes: list[int] | None = None,
-    axis: int = 0,
+    g: Graph, x: Tensor, match: Match, moved: list[int], attributes: dict[str, Any], axes: Axes = None, axis: int = 0
 ) -> Tensor:
     """Merge a reduction and a Squeeze or an Unsqueeze along the reduced axes into the reduction.
 
@@ -67,31 +62,27 @@ def reduced_axes(
 
 @reduced_axes.on("decomposed")
 def _(
-    g: Graph,
-    x: Tensor,
-    match: Match,
-    moved: list[int],
-    attributes: dict[str, Any],
-    axes: list[int] | None = None,
-    axis: int = 0,
+    g: Graph, x: Tensor, match: Match, moved: list[int], attributes: dict[str, Any], axes: Axes = None, axis: int = 0
 ) -> Tensor:
     is_restored = match.root.op == "Unsqueeze"
     made = reduction(g, x, match, attributes, axes=axes, axis=axis, keepdims=not is_restored)
     return g.unsqueeze(made, moved) if is_restored else g.squeeze(made, moved)
 
 
-def reduced(g: Graph, x: Tensor, axes: list[int] | None, **attributes: Any) -> Tensor:
+def reduced(g: Graph, x: Tensor, axes: Axes, **attributes: Any) -> Tensor:
     """A reduction whose axes stay."""
     return g.any_of(*(g.op(op, x, axes, keepdims=1, **attributes) for op in OF_ONE))
 
 
 @rule(patterns=[reduced], form_patterns=[], target="any")
-def no_op_reduction(g: Graph, x: Tensor, axes: list[int] | None, attributes: dict[str, Any]) -> Tensor:
+def no_op_reduction(g: Graph, x: Tensor, match: Match, axes: Axes, attributes: dict[str, Any]) -> Tensor:
     """Remove reductions of single numbers.
 
-    What: ReduceSum, ReduceMean, ReduceMax and ReduceMin along axes of size 1, or along none.
+    What: ReduceSum, ReduceMean, ReduceMax, ReduceMin, and ReduceProd of floats, along axes of size 1, or along none.
     Numerics: none.
     """
+    is_exact = match.root.op != "ReduceProd" or (x.dtype is not None and x.dtype.kind == "f")
+    require(is_exact, "ONNX Runtime multiplies integers in floating point")
     if axes:
         require(x.shape is not None, "the shape of the input is unknown")
         require({x.shape[axis] for axis in axes} == {1}, "a reduced axis has another size than 1")

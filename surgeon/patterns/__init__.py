@@ -45,6 +45,7 @@ GROUPS = {
         "no_op_conditions",
         "conditions",
         "gather_by_range",
+        "gather_of_parts",
         "consecutive_ops",
         "reduced_axes",
         "scatter_to_concat",

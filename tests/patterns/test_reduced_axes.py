@@ -35,6 +35,7 @@ FIRES = [
     Case(no_op_reduction, "the first and the last axis", graph("a = ReduceMax(x, ends) y = Exp(a)", shape="1, n, 1")),
     Case(no_op_reduction, "axes as attributes", graph(
         "a = ReduceMin<axes = [-1]>(x) y = Exp(a)", opset=11, shape="n, 1")),
+    Case(no_op_reduction, "a product of floats", graph("a = ReduceProd(x, one) y = Exp(a)", shape="b, 1, t")),
     Case(no_op_reduction, "no axis", graph("a = ReduceSum<noop_with_empty_axes = 1>(x) y = Exp(a)", opset=13)),
 ]
 NEGATIVES = [
@@ -46,6 +47,8 @@ NEGATIVES = [
         "a = ReduceSum(x) y = Exp(a)", opset=13, shape="1, t")),
     Case(no_op_reduction, "the axis goes", why="keepdims", model=graph(
         "a = ReduceSum<keepdims = 0>(x, one) y = Exp(a)", shape="b, 1, t")),
+    Case(no_op_reduction, "a product of integers", why="in floating point", model=graph(
+        "i = Cast<to = 7>(x) a = ReduceProd(i, one) y = Neg(a)", shape="b, 1, t", made="int64 y")),
     Case(no_op_reduction, "a norm of one number", why="", model=graph(
         "a = ReduceL2(x, one) y = Exp(a)", shape="b, 1, t")),
     Case(reduced_axes, "another axis", graph("a = ReduceSum<keepdims = 0>(x, two) y = Unsqueeze(a, one)"),
