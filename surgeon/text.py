@@ -1,14 +1,24 @@
 """Text for messages: counts, shortened lists, close matches of a name, durations, and numbers with their limits."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 _MAX_DIGITS = 17  # digits that distinguish all doubles
+_UNITS = "", "k", "m", "g", "t"  # of bytes, each 1000 of the one before, or with an "i" 1024
 _NEAREST, _SHORTEST = 3, 3  # suggested names; minimum length of a name to search inside others
 
 
 def format_count(count: int, what: str) -> str:
     """A count with a noun: "1 node", "1,200 nodes"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def parse_bytes(text: str) -> int:
+    """The bytes of a size such as 500MB or 4GiB.  Raises ValueError for other text."""
+    found = re.fullmatch(rf"([0-9]+(?:\.[0-9]+)?)\s*([{''.join(_UNITS)}]?)(i?)b?", text.strip().lower())
+    if found is None:
+        raise ValueError(f"invalid size {text!r}; examples: 500MB, 4GB, 4GiB")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS.index(found[2]))
 
 
 def and_more(count: int, what: str = "") -> str:

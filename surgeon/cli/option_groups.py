@@ -1,7 +1,6 @@
 """Options of several commands, declared once; `surgeon.proof.check_options.CheckOptions` has those of checks."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,10 @@ class CheckChoice:
 class Files:
     """How the output file is written."""
 
-    external_data: Literal["auto", "share", "copy", "inline"] = "auto"
+    external_data: str = "auto"
     """How to store external data.  auto, copy: share the files of IN if OUT is in the same folder, otherwise copy them.
-    share: fail if OUT is in another folder.  inline: store the data in OUT.  Default: auto."""
+    share: fail if OUT is in another folder.  inline: store the data in OUT.  weights/m.data: store all weights of at
+    least 1KiB in this file, relative to the folder of OUT; m.data,least=1MB states another size.  Default: auto."""
     force: bool = False
     """Overwrite OUT even if it is not an ONNX file, and data files even if their contents differ."""
     dry_run: bool = False

@@ -56,6 +56,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "assume": Spelling(metavar="'NAME: WORDS'"),
     "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
     "dims": Spelling("--dim"),
+    "external_data": Spelling(metavar="MODE|FILE", type=str),
     "fold_limit": Spelling(type=BYTES),
     "from_": Spelling("--from", "DTYPE"),
     "froms": Spelling("--from", "A,B,...", str, multiple=False, default=OPTIONAL),
@@ -75,7 +76,7 @@ SPELLINGS: Mapping[str, Spelling] = {
 }
 METAVARS = {
     "FILE": "baseline custom_ops rows",
-    "MODE": "check external_data",
+    "MODE": "check",
     "MODELS": "over",
     "N": "sm",
     "NAMES": "inline",

@@ -1,16 +1,15 @@
 """Types of options: targets, sizes, opsets, variables, bytes and numbers."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from surgeon.target_registry import OWN, names, target_of
+from surgeon.text import parse_bytes
 
 Sizes = tuple[int, int, int]
 """The minimum, optimum and maximum of a dimension."""
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 if TYPE_CHECKING:
     Names = click.Choice[str]
@@ -100,17 +99,9 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise ValueError(f"expected numbers such as 0.485,0.456,0.406, got {text!r}") from None
 
 
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
-    if found is None:
-        raise ValueError(f"invalid size {text!r}; examples: 500MB, 4GB, 4GiB")
-    unit = _UNITS[found[2]]
-    return int(float(found[1]) * (unit if not found[3] else 1 << 10 * list(_UNITS).index(found[2])))
-
-
 NAMED_NUMBER = ParsedType("NAME=N", _named_number)
 NAMED_SIZES = ParsedType("NAME=N[:N:N]", _named_sizes)
 OPSET = ParsedType("auto|N", _opset)
 VARIABLE = ParsedType("NAME=VALUE", _variable)
 NUMBERS = ParsedType("A,B,C", _numbers)
-BYTES = ParsedType("SIZE", _bytes)
+BYTES = ParsedType("SIZE", parse_bytes)

@@ -40,7 +40,7 @@ def extract(
             result does not follow from the graph itself; "none" runs nothing.
         require_proof: treat an unproved result as a failed one.
         dry_run: report the changes, but write nothing.
-        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        external_data: how data files are written: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 
@@ -94,7 +94,7 @@ def insert(
         check: "auto" and "model" run both models and compare them; "none" runs nothing.
         require_proof: treat an unproved result as a failed one.
         dry_run: report the changes, but write nothing.
-        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        external_data: how data files are written: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 

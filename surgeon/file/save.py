@@ -9,9 +9,10 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations, on_demand
-from surgeon.file.external_data.new_file import LARGE, MIN_BYTES, NewDataFile, name_beside
+from surgeon.file.external_data.new_file import LARGE, MIN_BYTES, NewDataFile, name_beside, named_data_file
 from surgeon.file.external_data.staging import (
     CopiedDataFile,
     StagedFile,
@@ -32,15 +33,16 @@ from surgeon.file.external_data.staging import (
 from surgeon.file.io.atomic_file import AtomicFile, sync_folder
 from surgeon.file.io.file_copy import copy_span, open_read, read_at, write_all
 from surgeon.file.io.memory_map import forget_pages
+from surgeon.file.io.path_encoding import local
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.byte_edits import ByteEdits, FileSpan, Piece
-from surgeon.file.protobuf.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
+from surgeon.file.protobuf.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, raw_span, size_of, tensors_in
 from surgeon.file.protobuf.wire_format import Buffer, parse_root, write_varint
 from surgeon.file.tensors.decoding import raw_size
 
 OutputModel = onnx.ModelProto | Path  # a model in memory, or its file
-ExternalDataMode = Literal["auto", "share", "copy", "inline"]
+ExternalDataMode = Literal["auto", "share", "copy", "inline"] | str  # or the name of a data file
 
 
 # Suffixes that onnx.load reads as text.
@@ -50,6 +52,7 @@ _BEGINNINGS = frozenset((0x08, 0x28, *(field << 3 | 2 for field in (2, 3, 4, 6, 
 _MAPPED = 1 << 12  # spans up to this size are taken from the map, whose pages are in memory already
 _READ = 1 << 18  # spans up to this size are read, longer ones copied by the kernel
 _BUFFER = 1 << 20
+_GRAPH, _INITIALIZER = 7, 5  # fields of ModelProto and of GraphProto
 
 
 def save(
@@ -101,7 +104,8 @@ def saving(
         auto     share in the same folder, else copy
         share    leave the data files unmoved; only into the folder of the source
         copy     reflinks if the file system has them, else a copy that leaves holes as holes
-        inline   put the data into the model; refused if it would reach 2 GiB
+        inline   put the data into the model; refused if it would reach 2 GiB.
+        a path   put all large data into this file; see `named_data_file`.
     force        overwrite a data file with other content at the target, and a target that is not a model
 
     New tensors of 1 MiB or more go to a new data file, `{name of out}.data`, if the model keeps data in files; if the
@@ -114,16 +118,14 @@ def saving(
     `external_data` does not apply, RewriteError if edits of the patch overlap.  After saving over its own source the
     model has to be opened again.
     """
-    if external_data not in ("auto", "share", "copy", "inline"):
-        raise UsageError(f"Unknown external_data={external_data!r}. Choose auto, share, copy or inline.")
-    out = Path(out)
+    named, out = named_data_file(external_data, out), Path(out)
     target = _target(out)
     model.check_unchanged()
     with ExitStack() as stack:
         file: AtomicFile | None = None
         moves: list[StagedFile] = []
         with _explain_os_errors(out):
-            home = _folder_to_copy_from(model, out, external_data)
+            home = _folder_to_copy_from(model, out, "inline" if named is not None else external_data)
             if not force and _is_foreign_file(target):
                 raise ModelFileError(f"{out} is not a model. Choose another file, or give --force (force=True).")
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
@@ -133,10 +135,18 @@ def saving(
                 fresh = None
             else:
                 source, pieces = model.data, patch.pieces(fresh) if patch is not None else [(0, len(model.data))]
-            if home is not None or pieces != [(0, len(source))] or not is_source(model, target):
+            origin = model.path if source is model.data else None
+            if named is not None:
                 file = stack.enter_context(AtomicFile(target))
-                with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
-                    writer.write(pieces)
+                _require_not_of_source(model, target, out.parent / local(named.location))
+                find = partial(_span_of, model, fresh, others)
+                scratch = file.enter_folder() / f".surgeon-{out.name}"
+                whole = stack.enter_context(_written_whole(model, scratch, pieces))
+                source, origin, fresh, others = whole.data, whole.path, named, {}
+                pieces = _relocated(whole.data, origin, find, named)
+            if file is not None or home is not None or pieces != [(0, len(source))] or not is_source(model, target):
+                file = file or stack.enter_context(AtomicFile(target))
+                _write(file.handle, source, origin, pieces)
                 extra: list[NewDataFile | CopiedDataFile] = [fresh] if fresh is not None and fresh.size else []
                 if home is not None or others:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
@@ -146,7 +156,7 @@ def saving(
                         moves = stage_copies(found, file, out, force)
                     else:
                         extra += _missing_files(found, out, external_data, force)
-                at_once = not moves
+                at_once = not moves and named is None
                 for data in extra:
                     moves += _place_new_file(stage(data, file, out), file, stack, at_once=at_once, force=force)
         spans = [piece for piece in pieces if not isinstance(piece, bytes)]
@@ -360,29 +370,89 @@ def _folder(model: Model) -> Path:
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     """The model, patched in memory first, with its external data inserted in place of their entries."""
     fresh, others = (None, {}) if patch is None else (patch.fresh, patch.files)
-    if model.path is None and model.external_tensors:
-        raise UsageError("The model came from memory, so its data files are unknown. Open it by its path.")
     data = model.data if patch is None or patch.empty else patch.apply()
-    edits = ByteEdits(len(data))
-    for message in tensors_in(parse_root(data), -1):
-        if not message.records(EXTERNAL_DATA) or not message.records(LOCATION):
+    return data, _relocated(data, None, partial(_span_of, model, fresh, others), None)
+
+
+def _span_of(
+    model: Model, fresh: NewDataFile | None, others: Mapping[str, Path], tensor: onnx.TensorProto
+) -> bytes | FileSpan:
+    """The data of an external tensor of an edited model.  fresh: the new file, which is not written.
+
+    others: by location, data files of other models.
+    """
+    extent, size = locations.extent_of(tensor), raw_size(tensor)
+    if fresh is not None and extent.location == fresh.location:
+        return fresh.part(extent.offset)
+    if model.path is None and extent.location not in others:
+        raise UsageError("The model came from memory, so its data files are unknown. Open it by its path.")
+    path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)
+    locations.check_extent(path, extent, tensor.name)
+    locations.verify_checksum(path, extent, tensor.name)
+    return FileSpan(path, extent.offset, size)
+
+
+def _relocated(
+    data: Buffer,
+    path: Path | None,
+    find: Callable[[onnx.TensorProto], bytes | FileSpan],
+    named: NewDataFile | None,
+) -> list[Piece]:
+    """A model whose large data are in a named file, and the others in the model; without a file all external ones are.
+
+    path: the file of `data`.  find: returns the data of an external tensor.  Of the data in the model, those of the
+    initializers of the main graph move, as onnx's `convert_model_to_external_data` does it.
+    """
+    edits, root = ByteEdits(len(data)), parse_root(data)
+    graph = root.child(_GRAPH, 0)
+    numbers = range(0 if named is None else len(graph.records(_INITIALIZER)))
+    stored = {id(graph.child(_INITIALIZER, number)) for number in numbers}
+    for message in tensors_in(root, -1):
+        outside = message.records(EXTERNAL_DATA) and message.records(LOCATION)
+        tensor = onnx.TensorProto.FromString(message.bytes()) if outside else None
+        span: bytes | FileSpan | None = None
+        if tensor is not None and tensor.data_location == locations.EXTERNAL:
+            span = find(tensor)
+        elif named is not None and id(message) in stored:
+            span = raw_span(message, path, named.least)
+        if span is None:
             continue
-        tensor = onnx.TensorProto.FromString(message.bytes())
-        if tensor.data_location != locations.EXTERNAL:
-            continue
-        extent, size = locations.extent_of(tensor), raw_size(tensor)
-        if fresh is not None and extent.location == fresh.location:  # in the new file, which inlining does not write
-            span = fresh.part(extent.offset)
-        else:
-            path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)
-            locations.check_extent(path, extent, tensor.name)
-            locations.verify_checksum(path, extent, tensor.name)
-            span = FileSpan(path, extent.offset, size)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
             records = message.records(number)
             for start, end in zip(records.starts, records.ends, strict=True):
                 edits.cut(message.frame_at(start), start, end)
-        frame = message.frames[-1]
-        edits.insert(frame, frame.end, b"\x4a" + write_varint(size))
-        edits.insert(frame, frame.end, span)
-    return data, edits.pieces()
+        frame, size = message.frames[-1], size_of((span,))
+        if named is None or size < named.least:
+            edits.insert(frame, frame.end, b"\x4a" + write_varint(size))
+            edits.insert(frame, frame.end, span)
+        else:
+            entry = onnx.TensorProto(data_location=locations.EXTERNAL)
+            named.refer(entry, named.take(span), size)
+            edits.insert(frame, frame.end, entry.SerializeToString())
+    return edits.pieces()
+
+
+@contextmanager
+def _written_whole(model: Model, scratch: Path, pieces: list[Piece]) -> Iterator[Model]:
+    """The edited model in a temporary file, so that its data can be copied from there; itself without edits."""
+    if pieces == [(0, len(model.data))]:
+        yield model
+        return
+    with scratch.open("xb") as file:
+        _write(file.fileno(), model.data, model.path, pieces)
+    with Model.open(scratch) as whole:
+        yield whole
+
+
+def _require_not_of_source(model: Model, target: Path, path: Path) -> None:
+    """Raise UsageError if a new data file would overwrite one of the source, which stays."""
+    if model.path is not None and not is_source(model, target):
+        for known in locations.files(model.path.parent, model.external_tensors).values():
+            if _same_file(known, path):
+                raise UsageError(f"{path} has the data of {model.path}. Choose another name for the new data file.")
+
+
+def _write(handle: int, source: Buffer, path: Path | None, pieces: list[Piece]) -> None:
+    """Write pieces of a source to a file.  path: the file of the source."""
+    with closing(_Writer(handle, source, path)) as writer:
+        writer.write(pieces)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from surgeon.file.external_data.new_file import named_data_file
 from surgeon.file.save import ExternalDataMode
 from surgeon.proof.check_options import CheckOptions, require_check, resolve_options
 
@@ -93,3 +94,6 @@ class Saving:
     """How to write data files."""
     force: bool = False
     """Whether to overwrite a data file of other content."""
+
+    def __post_init__(self) -> None:
+        named_data_file(self.external_data, self.output or "")  # raises before any work

@@ -69,7 +69,7 @@ def convert(
         check: "model" runs both models and compares them, "none" runs nothing.
         require_proof: treat a result that cannot be proved as a failed one.
         dry_run: report the conversion, and write nothing.
-        external_data: the handling of data files: "auto", "share", "copy" or "inline".
+        external_data: the handling of data files: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite a data file of other content.
         options: inputs, seeds, sizes and limits of the runs.
 

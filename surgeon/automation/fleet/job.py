@@ -19,6 +19,7 @@ from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.automation.recipes.run_recipe import rule_set
 from surgeon.entry_points import entry_points
 from surgeon.errors import UsageError
+from surgeon.file.external_data.new_file import MODES
 from surgeon.proof.check_options import CheckOptions
 from surgeon.rules.catalogue import file_of
 from surgeon.rules.rule import Rule
@@ -90,6 +91,8 @@ class FleetSettings:
         self.limits.require()
         if self.external_data == "share":
             raise UsageError("Results go to another folder, so they cannot share data files. Use --external-data copy")
+        if self.external_data not in MODES:
+            raise UsageError("The results of several models cannot have one data file. Use --external-data auto")
         for place, step in enumerate(self.recipe.steps):
             if isinstance(step, Rules):
                 try:

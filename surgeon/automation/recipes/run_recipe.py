@@ -52,7 +52,7 @@ def run(
         lock: write a lock file next to the recipe that records the result of each step.
         expect_same: write the model only if each step does what the lock file records.
         dry_run: report the changes, but write nothing.
-        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        external_data: how data files are written: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the checks.
 

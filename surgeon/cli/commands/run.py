@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from surgeon.cli.fleet_options import OF_MANY_MODELS, OF_ONE_MODEL, require_many_models, require_one_model, run_fleet
 from surgeon.cli.options import OPTIONAL, Spelling, derived_command
 from surgeon.cli.report_file import run_and_report
@@ -14,7 +12,6 @@ from surgeon.cli.report_file import run_and_report
     "run_many run",
     {"recipe": "RECIPE", "source": "[IN]", "output": "[OUT]"},
     without="sources client progress begins dashboard layers proof_time coverage",
-    external_data=Spelling(type=click.Choice(["auto", "share", "copy", "inline"])),
     to=Spelling(metavar="FOLDER", default=OPTIONAL),
 )
 def run(

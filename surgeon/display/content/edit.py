@@ -38,7 +38,7 @@ def document(report: EditReport) -> Document:
         Section("bytes", [Facts([("bytes", kept)])]),
         *proof_section(report.check),
     ]
-    same = "" if report.changed else "identical to the input"
+    same = "" if report.changed or not report.is_copy else "identical to the input"
     done, rows = labelled_lines(list(edit_lines(report))), outcome_rows(report, outcome_words(report))
     return headed_document(report, nodes_change(report.nodes), done=done, rows=rows, details=details, same=same)
 

@@ -67,7 +67,7 @@ def report_json(report: RewriteReport) -> dict[str, Any]:
 @reports(RewriteReport, "rewrite", report_json)
 def document(report: RewriteReport) -> Document:
     """A rewrite."""
-    same = "" if report.changed or report.steps else "identical to the input"
+    same = "" if report.changed or report.steps or not report.is_copy else "identical to the input"
     names = site_names(report)
     done, rows = list(done_lines(report, names)), list(summary_rows(report, names))
     is_plain = len(rows) == 1 + bool(report.default_group) and len(set(names.values())) <= 1

@@ -84,7 +84,7 @@ def merge(
         check: "model" compares the merged model with the two models, run one after the other; "none" runs nothing.
         require_proof: treat an unproved result as a failed one.
         dry_run: report the changes, but write nothing.
-        external_data: how data files are written: "auto", "share", "copy" or "inline".
+        external_data: how data files are written: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite data files even if their contents differ.
         options: seeds, sizes, tolerances and limits of the check.
 

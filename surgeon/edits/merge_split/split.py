@@ -14,6 +14,7 @@ from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
 from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
 from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
+from surgeon.file.external_data.new_file import MODES
 from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
@@ -119,6 +120,8 @@ def split(
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
     checks = Checks.named(check, SPLIT_CHECKS, require_proof, options, dry_run=dry_run)
+    if external_data not in MODES:
+        raise UsageError("Several parts cannot have one data file. Choose auto, copy or inline.")
     saving = Saving(output, external_data, force)
     _refuse_misuse(source, at, parts, output, dry_run=dry_run)
     original, timer = resolve_model(source), PhaseTimer()

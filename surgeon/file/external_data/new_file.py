@@ -12,13 +12,17 @@ from pathlib import Path
 
 import onnx
 
+from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations
 from surgeon.file.io.file_copy import copy_data, open_read, write_all
 from surgeon.file.protobuf.byte_edits import FileSpan, read_span
 from surgeon.file.protobuf.payloads import RAW, Body, size_of
 from surgeon.file.protobuf.wire_format import LEN, write_varint
 from surgeon.file.tensors.decoding import STRING, raw_size
+from surgeon.text import parse_bytes
 
+MODES = "auto", "share", "copy", "inline"
+"""Values of `external_data` that name no file."""
 MIN_BYTES = 1024  # minimum bytes of a tensor in a data file
 LARGE = 1 << 20  # bytes from which on a tensor goes there even if the model could hold it
 PAGE = 4096  # alignment of tensors of at least that size, for mapping
@@ -35,8 +39,8 @@ class NewDataFile:
     """Minimum size of a new tensor that is stored in it, in bytes."""
     size: int = 0
     """Its size so far, in bytes."""
-    _parts: list[tuple[int, onnx.TensorProto | FileSpan]] = field(default_factory=list)
-    _known: dict[FileSpan, int] = field(default_factory=dict)
+    _parts: list[tuple[int, onnx.TensorProto | FileSpan | bytes]] = field(default_factory=list)
+    _known: dict[FileSpan | bytes, int] = field(default_factory=dict)
 
     def body(self, tensor: onnx.TensorProto, body_of: Callable[[onnx.TensorProto], Body]) -> Body:
         """The record of a new tensor, whose data go to the file if they are raw and large.
@@ -62,13 +66,13 @@ class NewDataFile:
         self.refer(outside, self._take(data, size), size)
         return (outside.SerializeToString(),)
 
-    def take(self, span: FileSpan) -> int:
-        """Add bytes of another file, equal ones once; returns their offset."""
-        if span not in self._known:
-            self._known[span] = self._take(span, span.size)
-        return self._known[span]
+    def take(self, data: FileSpan | bytes) -> int:
+        """Add bytes, of another file or in memory, equal ones once; returns their offset."""
+        if data not in self._known:
+            self._known[data] = self._take(data, size_of((data,)))
+        return self._known[data]
 
-    def _take(self, data: onnx.TensorProto | FileSpan, size: int) -> int:
+    def _take(self, data: onnx.TensorProto | FileSpan | bytes, size: int) -> int:
         step = PAGE if size >= PAGE else WORD
         start = -(-self.size // step) * step
         self._parts.append((start, data))
@@ -88,9 +92,9 @@ class NewDataFile:
     def write(self, handle: int) -> None:
         """Write the data to an empty file; the kernel copies those of other files."""
         for start, data in self._parts:
-            if isinstance(data, onnx.TensorProto):
+            if not isinstance(data, FileSpan):
                 os.lseek(handle, start, os.SEEK_SET)
-                write_all(handle, data.raw_data)
+                write_all(handle, data if isinstance(data, bytes) else data.raw_data)
                 continue
             source = open_read(data.path)
             try:
@@ -127,3 +131,33 @@ def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable
         number += 1
         name = f"{stem}.{number}.data"
     return name
+
+
+def named_data_file(external_data: str, out: str | os.PathLike[str]) -> NewDataFile | None:
+    """The empty data file that a value of `external_data` names for a model at `out`; None for one of `MODES`.
+
+    The value is a path relative to the folder of `out`, perhaps with a minimum size: "weights/m.data,least=1MB".
+    Raises UsageError for any other value, and for a file outside of that folder, which ONNX Runtime refuses.
+    """
+    if external_data in MODES:
+        return None
+    name, sign, least = external_data.partition(",least=")
+    if not Path(name).suffix or "," in name:
+        raise UsageError(
+            f"Unknown external_data={external_data!r}. Choose auto, share, copy or inline, or name a file with a "
+            "suffix, such as weights/model.data or model.data,least=1MB."
+        )
+    folder, location = Path(os.path.abspath(out)).parent, Path(os.path.normpath(name)).as_posix()
+    try:
+        path = locations.resolve(folder, location)
+        size = max(parse_bytes(least), 1) if sign else MIN_BYTES
+    except ModelFileError:
+        raise UsageError(
+            f"The data file {name} is not in the folder {folder} of the model, and ONNX Runtime refuses such files. "
+            "Give a path relative to that folder, without '..'."
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"In external_data, {error}.") from None
+    if path == folder / Path(out).name:
+        raise UsageError(f"The data file {name} would overwrite the model {out}. Choose another name.")
+    return NewDataFile(location, size)

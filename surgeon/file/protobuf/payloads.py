@@ -27,7 +27,7 @@ from surgeon.file.protobuf.wire_format import (
     write_varint,
 )
 from surgeon.file.tensors.casting import CHANGE, TensorCast
-from surgeon.file.tensors.decoding import decode_tensor, dtype_of
+from surgeon.file.tensors.decoding import STRING, decode_tensor, dtype_of, encode
 
 Body: TypeAlias = tuple[bytes | FileSpan, ...]
 """A serialised message in pieces, some of which lie in files."""
@@ -117,6 +117,21 @@ def _payload(tensor: Message) -> Payload:
             elif tag == _LOCATION_TAG and read_varint(tensor.data, body)[0]:
                 external = True  # inline data are ignored then
     return Payload(tensor, spans, None if external or count > 1 else raw, size=size, is_external=external)
+
+
+def raw_span(message: Message, path: Path | None, least: int) -> bytes | FileSpan | None:
+    """The inline data of a TensorProto in raw form; None if they have fewer than `least` bytes, or are strings.
+
+    path: the file of the model, which has raw data already; None for a model in memory.
+    """
+    raw = _payload(message).raw
+    if raw is not None and path is not None:
+        return FileSpan(path, raw[0], raw[1] - raw[0]) if raw[1] - raw[0] >= least else None
+    tensor = onnx.TensorProto.FromString(message.bytes())
+    if tensor.data_type == STRING:
+        return None
+    data = tensor.raw_data or encode(decode_tensor(tensor)).raw_data
+    return data if len(data) >= least else None
 
 
 def cut(payload: Payload, number: int, edits: ByteEdits) -> None:

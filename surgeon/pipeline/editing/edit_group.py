@@ -47,7 +47,7 @@ def edit(
             so unless the nodes are those of the original; "none" runs nothing.
         require_proof: treat unproved results as failures.
         dry_run: report the changes, write nothing.
-        external_data: how to save external data: "auto", "share", "copy" or "inline".
+        external_data: how to save external data: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite a data file of other content.
         options: seeds, sizes, tolerances and limits of the check.
 

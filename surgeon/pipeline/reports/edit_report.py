@@ -78,7 +78,8 @@ class EditReport(Report):
 
     def saved(self, copied: int, new: int, replaces: bool) -> None:
         """Record that the result is written."""
-        self.bytes, self.written, self.replaces = (copied, new), True, replaces
+        Report.saved(self, copied, new, replaces)  # no super(): slots make another class
+        self.bytes = copied, new
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

@@ -43,6 +43,8 @@ class Report(JsonRecord, ResultBase):
     """Assumptions on the inputs that all of this depends on, as "NAME: WORDS": the user's, and those of the model."""
     written: bool = field(default=False, kw_only=True)
     """Whether the result was written."""
+    is_copy: bool = field(default=False, kw_only=True)
+    """Whether all bytes of its file were copied."""
     replaces: bool = field(default=False, kw_only=True)
     """Whether the output file replaced another file than the input model."""
     phases: dict[str, float] = field(default_factory=dict, kw_only=True)
@@ -144,6 +146,6 @@ class Report(JsonRecord, ResultBase):
 
     def saved(self, copied: int, new: int, replaces: bool) -> None:
         """Record that the result of the run is written: the bytes that were copied, the others, and `replaces`."""
-        self.written, self.replaces = True, replaces
+        self.written, self.replaces, self.is_copy = True, replaces, not new
         for step in self.steps:
             step.saved(copied, new, replaces)

@@ -74,7 +74,7 @@ def rewrite(
         fold_limit: size of the largest result that constant folding stores, for example 16MiB.  In Python, bytes.
             Default: 1MiB, and at most 16KiB more than the constants that the result replaces.
         dry_run: report the changes, write nothing.
-        external_data: how to save external data: "auto", "share", "copy" or "inline".
+        external_data: how to save external data: "auto", "share", "copy", "inline", or a file: "weights/m.data".
         force: overwrite a data file of other content.
         expect: required number of sites, by rule; another number is an error, and nothing is written.
         upgrade: raise the opset first, to N or with "auto" to the lowest opset that the matching rules need, unless a
