@@ -491,6 +491,20 @@ CASES = [
         says="FAILED",
     ),
     Case(
+        "surgeon.edits.bound_sizes.BEYOND",
+        at(17, "(float[4, 60] x, int64[1] k) => (float[4, m] y) { y, places = TopK(x, k) }"),
+        "edit IN OUT --bound-sizes 1",
+        "surgeon compare IN OUT",
+        {"OUT": "@/first.onnx"},
+        says="FAILED",
+    ),
+    Case(
+        "surgeon.edits.bound_sizes.apply",
+        at(11, "(float[4, 60] x, int64[1] k) => (float[4, m] y) { y, places = TopK(x, k) }"),
+        "edit IN OUT --bound-sizes 300",
+        "surgeon upgrade IN OUT --opset 12",
+    ),
+    Case(
         "surgeon.edits.dynamic_dims.op_constraints._require_input",
         at(9, "(float[4, 6] x) => (float[4, 6] y) { s = Slice<axes = [0], starts = [0], ends = [4]>(x) y = Relu(s) }"),
         "edit IN OUT --free 0=batch",

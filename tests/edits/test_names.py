@@ -341,6 +341,7 @@ def test_what_is_spelled_is_read_again(kind):
     texts |= {"NAME=DTYPE[:cast]": "x=bool:cast"}
     texts |= {"AXIS=NAME": "x[1]=a", "NAME=SIZE": "x[1]=7", "N": "21", "INPUT=VALUE": "x=1,2"}
     texts |= {"FROM,...=TO,...": "a,b=", "TENSOR=DTYPE[SIZE,...]": "x=float[n,?,3]"}
+    texts["[NODE=]N"] = "nms*=300"
     texts["'FROM,...=TO,... OP [NAME=VALUE ...]'"] = "a,b=c d::E f=0.5 'g:ints=[1,2]' h:string=3 j=k"
     text = texts.get(kind.metavar, "name" if kind.metavar else "")
     text = kind.parse(text).spelling if kind.metavar.startswith(("INPUT[", "OUTPUT[")) else text

@@ -59,6 +59,8 @@ class ModelClaim:
     """Whether the nodes of both have to be the same, apart from names."""
     untold: str = ""
     """Why nothing can be claimed about the edited model, as a sentence; empty if something can."""
+    beyond: str = ""
+    """Why outputs may differ on some inputs, as a sentence: a difference is then unproved instead of failed."""
 
     def original(self, name: str) -> str:
         """The name in the original of a tensor of the edited model."""

@@ -83,6 +83,8 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
             reason = f"{detail[0].upper()}{detail[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
+        if claim.beyond and found.outcome is Outcome.FAILED:
+            found = replace(found, outcome=Outcome.UNPROVED, reason=f"{claim.beyond} ({found.reason})")
         oracle = both_engines(trials.answered_by, trials.notes.oracle) if found.oracle else ""
         return replace(found, oracle=oracle)
 
