@@ -1,9 +1,7 @@
-"""`surgeon bench`: rounds by a clock that the test moves, intervals by hand, and runs of tiny models."""
+"""`surgeon bench`: rounds by a clock that the test moves, options, and runs of tiny models."""
 
 import gc
-from importlib import import_module
 from itertools import pairwise
-from math import comb, inf
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,25 +10,20 @@ import pytest
 
 import surgeon
 from surgeon import ModelFileError, UsageError
+from surgeon.cli.param_types import SHAPE
 from surgeon.runtime.processes.worker import TaskResult
 from surgeon.runtime.sessions.ort_session import TimedSession
-from surgeon.runtime.timing import bench_tasks
-from surgeon.runtime.timing.latency import (
-    EQUAL,
-    FASTER,
-    SLOWER,
-    Bench,
-    Latency,
-    interval_of,
-    milliseconds_text,
-    ratio_of,
-)
-from surgeon.runtime.timing.rounds import MAX_REPEATS, WARM_UP, run_interleaved
+from surgeon.runtime.timing import bench_tasks, load_batches
+from surgeon.runtime.timing.latency import milliseconds_text
+from surgeon.runtime.timing.rounds import MAX_REPEATS, WARM_UP, run_interleaved, undisturbed
+from surgeon.runtime.timing.samples import EQUAL, FASTER, SLOWER, UNDECIDED
 from surgeon.testing import parse
+from tests.bench_results import bench_of, samples_of
 from tests.command_line import gelus, one_sentence, result_in, run, save
 
 WORK = "y = Relu(x)"
-QUICK = ("--rounds", 6, "--seconds", 0, "--threads", 1)
+QUICK = {"loads": 1, "seconds": 0, "threads": 1}
+OPTIONS = ("--loads", 1, "--seconds", 0, "--threads", 1)
 
 
 class Clock:
@@ -54,19 +47,12 @@ class Clock:
         return once
 
 
-def never(_):
-    return False
-
-
-def test_every_model_runs_once_in_each_round_in_changing_order():
+def test_every_model_runs_once_in_each_round_in_alternating_order():
     clock = Clock()
     runs = [clock.runs(name, 1.0) for name in "abc"]
-    times = run_interleaved(runs, clock=clock, rounds=20, seconds=0, enough=never)
-    assert [len(series) for series in times] == [20, 20, 20]
-    measured = clock.order[WARM_UP * 3 :]
-    rounds = ["".join(measured[start : start + 3]) for start in range(0, 60, 3)]
-    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
-    assert len(set(rounds)) > 3
+    times = run_interleaved(runs, clock=clock, rounds=4, order=[2, 0, 1])
+    assert times == [[1.0] * 4] * 3
+    assert "".join(clock.order) == "cab" * WARM_UP + "cabbaccabbac"
 
 
 @pytest.mark.filterwarnings("ignore:Specified provider")
@@ -76,78 +62,31 @@ def test_a_provider_that_cannot_work_here_is_refused():
         TimedSession(parse(f"(float[n] x) => (float[n] y) {{ {WORK} }}"), provider="CUDAExecutionProvider")
 
 
-
 def test_times_are_kept_by_model_whatever_the_order():
     clock = Clock()
-    times = run_interleaved(
-        [clock.runs("a", 1.0), clock.runs("b", 3.0)], clock=clock, rounds=8, seconds=0, enough=never, seed=5
-    )
+    times = run_interleaved([clock.runs("a", 1.0), clock.runs("b", 3.0)], clock=clock, rounds=8, order=[1, 0])
     assert times == [[1.0] * 8, [3.0] * 8]
 
 
-def test_the_order_follows_from_the_seed():
-    def order(seed):
-        clock = Clock()
-        run_interleaved(
-            [clock.runs("a", 1.0), clock.runs("b", 1.0)], clock=clock, rounds=12, seconds=0, enough=never, seed=seed
-        )
-        return clock.order
-
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-
-
-def test_first_rounds_are_dropped():
+def test_first_runs_are_dropped():
     """What a model does slowly at first is not in its times."""
     clock = Clock()
-    times = run_interleaved([clock.runs("a", *([50.0] * WARM_UP), 1.0)], clock=clock, rounds=4, seconds=0, enough=never)
+    times = run_interleaved([clock.runs("a", *([50.0] * WARM_UP), 1.0)], clock=clock, rounds=4, order=[0])
     assert times == [[1.0] * 4]
-
-
-def test_rounds_go_on_until_they_are_enough():
-    clock = Clock()
-    seen = []
-
-    def enough(times):
-        seen.append(len(times[0]))
-        return len(seen) == 3
-
-    times = run_interleaved([clock.runs("a", 1.0)], clock=clock, rounds=10, seconds=inf, enough=enough)
-    assert seen == [10, 15, 20]
-    assert len(times[0]) == 20
-
-
-def test_rounds_end_when_the_time_is_over():
-    clock = Clock()
-    times = run_interleaved([clock.runs("a", 1.0)], clock=clock, rounds=2, seconds=30, enough=never)
-    assert len(times[0]) == 30 - WARM_UP
-
-
-def test_the_time_that_is_over_may_be_by_another_clock():
-    """Processor time is measured, and a person waits for the wall's."""
-    clock, wall = Clock(), Clock()
-    inner = clock.runs("a", 1.0)
-
-    def once():
-        inner()
-        wall.now += 3
-
-    times = run_interleaved([once], clock=clock, rounds=2, seconds=30, enough=never, wall=wall)
-    assert times == [[1.0] * (10 - WARM_UP)]
 
 
 def test_what_is_short_runs_several_times_for_one_reading():
     """A quarter of a millisecond: four calls, of which the mean counts; the same number for every model."""
     clock = Clock()
     runs = [clock.runs("a", 2.0**-12), clock.runs("b", 1.0)]
-    times = run_interleaved(runs, clock=clock, rounds=3, seconds=0, enough=never)
+    times = run_interleaved(runs, clock=clock, rounds=3, order=[0, 1])
     assert clock.order.count("a") == clock.order.count("b") == WARM_UP + 3 * 4
     assert times[0] == pytest.approx([2.0**-12] * 3)
 
 
 def test_what_takes_no_time_runs_no_more_than_so_often():
     clock = Clock()
-    run_interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, seconds=0, enough=never)
+    run_interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, order=[0])
     assert clock.order.count("a") == WARM_UP + MAX_REPEATS
 
 
@@ -158,76 +97,16 @@ def test_no_garbage_is_collected_meanwhile():
         seen.append(gc.isenabled())
         clock.now += 1
 
-    run_interleaved([once], clock=clock, rounds=1, seconds=0, enough=never)
+    with undisturbed():
+        run_interleaved([once], clock=clock, rounds=1, order=[0])
     assert not any(seen)
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("count", [6, 7, 20, 101])
-def test_the_interval_is_that_of_the_sign_test(count):
-    """Its ends are the k-th from either side, k the largest for which at most 2.5 % have fewer on one side."""
-    found = interval_of(list(range(count, 0, -1)))
-    k = int(found.low)
-    assert found.high == count + 1 - k
-    assert sum(comb(count, place) for place in range(k)) / 2**count <= 0.025
-    assert sum(comb(count, place) for place in range(k + 1)) / 2**count > 0.025
-
-
-def test_few_numbers_tell_nothing():
-    assert interval_of([1.0, 1.0, 1.0, 1.0, 1.0]) == (1.0, 0.0, inf)
-
-
-def test_the_interval_holds_the_true_median_in_95_of_100_cases():
-    """Of skewed numbers, too: no shape is assumed."""
-    random = np.random.default_rng(0)
-    intervals = [interval_of(random.lognormal(0.0, 0.5, 25)) for _ in range(2000)]
-    held = sum(found.low <= 1 <= found.high for found in intervals)
-    assert 0.94 < held / 2000 < 0.98
-
-
-def series(name, *milliseconds):
-    return Latency(name, (milliseconds,))
-
-
-@pytest.mark.parametrize(
-    ("factor", "verdict"), [(0.9, FASTER), (1.1, SLOWER), (1.0, EQUAL), (1.005, EQUAL), (0.995, EQUAL)]
-)
-def test_the_verdict(factor, verdict):
-    """A difference below a per cent is none, however sure it is."""
-    base = [10.0 + place % 7 for place in range(40)]
-    found = ratio_of(series("out", *(factor * time for time in base)), series("in", *base))
-    assert found.ratio == pytest.approx(factor)
-    assert found.verdict == verdict
-
-
-def test_pairs_see_through_a_machine_that_slows_down():
-    """Both take ten times as long in the second half; round by round the one still takes 0.9 of the other."""
-    base = [1.0] * 20 + [10.0] * 20
-    found = ratio_of(series("out", *(0.9 * time for time in base)), series("in", *base))
-    assert (found.low, found.high) == pytest.approx((0.9, 0.9))
-    assert found.precision == pytest.approx(0)
-
-
-def test_loads_that_disagree_make_the_interval_wide():
-    """Two loads find 0.97 and one finds 1.01, each in every round: there is no telling."""
-    reference = Latency("in", ((1.0,) * 10,) * 3)
-    found = ratio_of(Latency("out", ((0.97,) * 10, (1.01,) * 10, (0.97,) * 10)), reference)
-    assert (found.ratio, found.low, found.high) == (0.97, 0.97, 1.01)
-    assert found.verdict == EQUAL
-    assert ratio_of(Latency("out", ((0.97,) * 10, (0.98,) * 10, (0.97,) * 10)), reference).verdict == FASTER
-
-
-def test_noise_is_no_difference():
-    random = np.random.default_rng(3)
-    ours, theirs = (series(name, *(10 * random.lognormal(0.0, 0.4, 30))) for name in ("out", "in"))
-    assert ratio_of(ours, theirs).verdict == EQUAL
-
-
 def test_any_two_models_can_be_compared_with_each_other():
-    models = (series("a", *[1.0] * 8), series("b", *[2.0] * 8), series("c", *[4.0] * 8))
-    found = Bench(models, {}, 1, "cpu", 1.0)
-    assert [ratio.ratio for ratio in found.ratios] == [2.0, 4.0]
-    assert found.ratio(2, 1).ratio == 2.0
+    found = bench_of({"a": [1.0] * 8, "b": [2.0] * 8, "c": [4.0] * 8})
+    assert [ratio.ratio for ratio in found.ratios] == pytest.approx([2.0, 4.0])
+    assert found.ratio(2, 1).ratio == pytest.approx(2.0)
     assert (found.ratio(2, 1).model, found.ratio(2, 1).reference) == ("c", "b")
 
 
@@ -248,18 +127,16 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
     class Here:
         """In place of a child, to which the clock cannot be given."""
 
-        is_alive = True
-
         def run(self, task):
-            value, arrays = getattr(bench_tasks, task.function.partition(":")[2])(task.argument, lambda _: None)
-            return TaskResult(value, arrays)
+            return TaskResult(*bench_tasks.measure(task.argument, lambda _: None))
+
+        def end(self):
+            pass
 
     monkeypatch.setattr(bench_tasks, "TimedSession", Ticking)
     monkeypatch.setattr(bench_tasks, "reset_cpu_limit", lambda _: None)  # it would end this process
-    monkeypatch.setattr(bench_tasks, "time", SimpleNamespace(perf_counter=clock, process_time=clock))
-    module = import_module("surgeon.runtime.timing.bench")
-    monkeypatch.setattr(module, "acquire_worker", Here)
-    monkeypatch.setattr(module, "release_worker", lambda _: None)
+    monkeypatch.setattr(bench_tasks, "time", SimpleNamespace(perf_counter=clock, time=clock))
+    monkeypatch.setattr(load_batches, "Worker", Here)
     square = ", ".join(["0.01"] * 128 * 128)
     weight = f"float[128, 128] w = {{{square}}}"
     head = "(float[n, 128] x) => (float[n, 128] y)"
@@ -272,50 +149,151 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
     small, large = tmp_path / "small.onnx", tmp_path / "large.onnx"
     small.write_bytes(stack(1).SerializeToString())
     large.write_bytes(stack(60).SerializeToString())
-    found = surgeon.bench(large, small, stack(60), dims={"n": 64}, threads=1, rounds=10, seconds=2)
-    assert [latency.name for latency in found.models] == [str(large), str(small), "model 3"]
-    assert found.sizes == {"n": 64}
-    assert found.rounds >= 10
-    assert [model.median for model in found.models] == pytest.approx([60.0, 1.0, 60.0])
-    assert [ratio.verdict for ratio in found.ratios] == [FASTER, EQUAL]
-    assert [ratio.ratio for ratio in found.ratios] == pytest.approx([1 / 60, 1.0])
+    found = surgeon.bench(large, small, stack(60), at=[{"n": 64}, {"n": 2}], threads=1, loads=8, seconds=0)
+    assert [latency.name for latency in found.models] == [str(large), str(small), "model 3"] * 2
+    assert (found.shapes, found.sizes) == (({"n": 64}, {"n": 2}), {"n": 64})
+    assert (len(found.samples), found.rounds) == (8, 24)
+    assert [model.median for model in found.models] == pytest.approx([60.0, 1.0, 60.0] * 2)
+    assert [ratio.verdict for ratio in found.ratios] == [FASTER, EQUAL] * 2
+    assert [ratio.ratio for ratio in found.ratios] == pytest.approx([1 / 60, 1.0] * 2)
+    assert [ratio.sizes["n"] for ratio in found.ratios] == [64, 64, 2, 2]
     assert found.ratio(0, 1).verdict == SLOWER
 
 
 def test_the_table_and_the_exit_code(tmp_path):
     one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, "z = Neg(x) y = Relu(z)", name="b.onnx")
-    result = run("bench", one, other, *QUICK, "--dim", "n=3")
+    result = run("bench", one, other, *OPTIONS, "--dim", "n=3")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["ms", "median", "p5", "p25", "p75", "p95", "ratio", "95", "%", "interval"]
-    assert lines[1].split()[0] == "a.onnx"
-    assert lines[2].split()[0] == "b.onnx"
-    assert " to " in lines[2]
-    assert "6 in 3 loads under ONNX Runtime (cpu), 1 thread, n = 3" in result.stdout
+    assert lines[0].split() == ["original,", "ms", "ms", "ratio", "95", "%", "interval"]
+    assert lines[1].split()[0] == "b.onnx"
+    assert " to " in lines[1]
+    assert "1 load (3 rounds) under ONNX Runtime (cpu), 1 thread, n=3" in result.stdout
+
+
+def test_the_table_of_several_shapes(tmp_path):
+    """What differs is beside each ratio, and what does not is said once."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n, m] x) => (float[n, m] y) { y = Relu(x) }"""
+    path = tmp_path / "two.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    shapes = ("--at", "m=2", "--at", "m=300,n=5", "--dim", "n=5")
+    result = run("bench", path, path, *shapes, *OPTIONS)
+    lines = result.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["two.onnx", "m=2"], ["two.onnx", "m=300"]]
+    assert "1 thread, n=5;" in result.stdout
+    assert len(lines) <= 8
+    data = result_in(run("bench", path, path, *shapes, *OPTIONS, "--json").stdout)
+    assert data["shapes"] == [{"n": 5, "m": 2}, {"n": 5, "m": 300}]
+    assert [ratio["sizes"]["m"] for ratio in data["ratios"]] == [2, 300]
 
 
 def test_the_result_as_json(tmp_path):
     one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, WORK, name="b.onnx")
-    result = run("bench", one, other, other, *QUICK, "--json")
+    result = run("bench", one, other, other, *OPTIONS, "--loads", 2, "--rounds", 4, "--dim", "n=2", "--json")
     assert result.exit_code == 0
     data = result_in(result.stdout)
     assert [model["model"] for model in data["models"]] == [str(one), str(other), str(other)]
-    assert all([len(load) for load in model["ms"]] == [2, 2, 2] for model in data["models"])
-    assert {ratio["verdict"] for ratio in data["ratios"]} <= {FASTER, SLOWER, EQUAL}
-    assert data["interval"] == {"confidence": 0.95, "method": "sign test, and the medians of the loads"}
-    assert (data["rounds"], data["loads"]) == (6, 3)
+    assert all([len(load) for load in model["ms"]] == [4, 4] for model in data["models"])
+    assert [(ratio["verdict"], ratio["low"], ratio["high"]) for ratio in data["ratios"]] == [(UNDECIDED, 0, None)] * 2
+    assert [state["loads"] for ratio in data["ratios"] for state in ratio["states"]] == [2, 2]
+    assert data["interval"] == {"confidence": 0.95, "method": "sign test over the medians of the loads"}
+    assert (data["rounds"], data["loads"], data["busy"]) == (8, 2, 0)
+
+
+def printed(monkeypatch, tmp_path, measured, *options):
+    """What the command prints of a result, and its exit code."""
+    monkeypatch.setattr("surgeon.runtime.timing.bench.bench", lambda *_, **__: measured)
+    result = run("bench", save(tmp_path, WORK), "b", *options)
+    return result.stdout, result.exit_code
 
 
 @pytest.mark.parametrize(("factor", "code"), [(2.0, 1), (1.0, 0), (0.5, 0)])
 def test_slower_ends_with_1_where_it_is_asked_for(tmp_path, monkeypatch, factor, code):
-    measured = Bench((series("a", *[1.0] * 8), series("b", *[factor] * 8)), {}, 0, "cpu", 1.0)
-    monkeypatch.setattr("surgeon.runtime.timing.bench.bench", lambda *_, **__: measured)
-    path = save(tmp_path, WORK)
-    assert run("bench", path, path).exit_code == 0
-    result = run("bench", path, path, "--expect-not-slower")
-    assert result.exit_code == code
-    assert measured.ratios[0].verdict in result.stdout
-    assert "a thread on each core" in result.stdout
+    measured = bench_of({"a": [1.0] * 8, "b": [factor] * 8}, threads=0)
+    assert printed(monkeypatch, tmp_path, measured)[1] == 0
+    text, exit_code = printed(monkeypatch, tmp_path, measured, "--expect-not-slower")
+    assert exit_code == code
+    assert measured.ratios[0].verdict in text
+    assert "a thread on each core" in text
+
+
+def test_two_states_are_both_named(tmp_path, monkeypatch):
+    """It is as fast in the usual one, and slower in the other, which counts."""
+    measured = bench_of({"a": [6.1] * 8 + [9.3] * 7, "b": [6.1] * 8 + [10.0] * 7})
+    text, code = printed(monkeypatch, tmp_path, measured, "--expect-not-slower")
+    assert code == 1
+    rows = [line.split()[1:4] for line in text.splitlines()[1:3]]
+    assert rows == [["6.100", "6.100", "1.000"], ["9.300", "10.00", "1.075"]]
+    assert "the machine has two: a takes 6.100 ms in 8 loads and 9.300 ms in 7 loads" in text
+    assert len(text.splitlines()) <= 8
+
+
+def test_a_busy_machine_decides_nothing(tmp_path, monkeypatch):
+    measured = bench_of({"a": [1.0] * 8, "b": [2.0] * 8}, threads=2, busy=0.47)
+    text, code = printed(monkeypatch, tmp_path, measured, "--expect-not-slower")
+    assert code == 0
+    assert "UNDECIDED  other processes use 47 % of the processors" in text
+    assert "Try again, or measure with --threads 1." in text
+    assert "2.000" in text  # the milliseconds
+    assert text.splitlines()[1].split() == ["b", "1.000", "2.000", UNDECIDED]
+    assert [ratio.to_dict()["verdict"] for ratio in measured.ratios] == [UNDECIDED]
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Batches by a clock, each load of a second; the number of loads and the start of each."""
+    clock, made = Clock(), []
+    measured = SimpleNamespace(made=made, clock=clock, noise=0.0, idle=np.nan)
+
+    def sample(asked, sizes):
+        made.append((asked.loads, clock.now, asked.order))
+        clock.now += asked.loads
+        logs = [(0.0, measured.noise * (-1) ** load) for load in range(asked.loads)]
+        return samples_of(logs, measured.idle)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    monkeypatch.setattr(load_batches, "sample", sample)
+    monkeypatch.setattr(load_batches, "time", SimpleNamespace(monotonic=clock, sleep=sleep))
+    return measured
+
+
+def loads_of(seconds, loads=12, threads=1):
+    asked = bench_tasks.LoadRequest(["a", "b"], [], [{}], threads=threads)
+    return len(load_batches.sample_until(asked, [{}], loads=loads, seconds=seconds, precision=0.01))
+
+
+@pytest.mark.parametrize(
+    ("loads", "seconds", "starts"),
+    [
+        (12, 30, [0, 15]),
+        (24, 60, [0, 6, 12, 18]),
+        (8, 30, [0, 15]),
+        (6, 30, [0]),
+        (12, 10, [0, 10]),
+        (12, 0, [0, 6]),
+    ],
+)
+def test_loads_are_spread(batches, loads, seconds, starts):
+    """The last of the batches begins 15 s after the first or later, as far as the time allows."""
+    assert loads_of(seconds, loads) == loads
+    assert [start for _, start, _ in batches.made] == starts
+    assert sum(count for count, _, _ in batches.made) == loads
+    assert len({order for *_, order in batches.made}) == len(starts)
+
+
+@pytest.mark.parametrize(("seconds", "loads"), [(0, 12), (30, 12), (33, 24), (56, 24), (57, 48)])
+def test_a_ratio_that_is_not_known_gets_twice_the_loads(batches, seconds, loads):
+    """21 s for 12 loads, 9 of them waited; 33 s for 24."""
+    batches.noise = 0.1
+    assert loads_of(seconds) == loads
+
+
+@pytest.mark.parametrize(("idle", "threads", "loads"), [(0.5, 64, 12), (0.5, 1, 24), (1.0, 64, 24)])
+def test_more_loads_do_not_help_on_a_busy_machine(batches, idle, threads, loads):
+    batches.noise, batches.idle = 0.1, idle
+    assert loads_of(33, threads=threads) == loads
 
 
 def test_ops_in_python_files_cannot_be_timed(tmp_path):
@@ -334,20 +312,23 @@ def test_numbers_have_the_digits_that_they_are_worth():
 def test_processor_time(tmp_path):
     """It is that of one thread, and less than has passed."""
     path = save(tmp_path, WORK)
-    found = surgeon.bench(path, path, rounds=6, seconds=0, cpu_time=True)
+    found = surgeon.bench(path, path, loads=1, seconds=0, cpu_time=True, dims={"n": 3})
     assert (found.threads, found.cpu_time) == (1, True)
     assert 0 < found.models[0].median < 1e3 * found.seconds
-    assert "of the processor time" in run("bench", path, path, "--cpu-time", "--rounds", 6, "--seconds", 0).stdout
+    options = ("--cpu-time", *OPTIONS[:4], "--dim", "n=3")
+    assert "of the processor time" in run("bench", path, path, *options).stdout
 
 
 def test_own_inputs(tmp_path):
     path, data = save(tmp_path, WORK), tmp_path / "x.npz"
     np.savez(data, x=np.ones((7, 4), np.float32))
-    found = surgeon.bench(path, path, inputs=data, rounds=6, seconds=0, threads=1)
+    found = surgeon.bench(path, path, inputs=data, **QUICK)
     assert found.sizes == {}
     np.savez(data, x=np.ones((7, 5), np.float32))
     with pytest.raises(UsageError, match=r"has shape \[7, 5\]"):
         surgeon.bench(path, path, inputs=data)
+    with pytest.raises(UsageError, match="cannot be combined"):
+        surgeon.bench(path, path, inputs=data, at=[{"n": 7}])
 
 
 def test_words(tmp_path):
@@ -356,21 +337,50 @@ def test_words(tmp_path):
         { y = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "b"], values_int64s = [1, 2]>(x) }"""
     path = tmp_path / "words.onnx"
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    assert surgeon.bench(path, path, rounds=6, seconds=0, threads=1, dims={"n": 3}).sizes == {"n": 3}
+    assert surgeon.bench(path, path, **QUICK, dims={"n": 3}).sizes == {"n": 3}
 
 
 def test_a_dimension_that_the_other_model_fixes(tmp_path):
     """It is run at that size alone."""
     fixed = onnx.load(save(tmp_path, WORK, name="fixed.onnx"))
     fixed.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 9
-    found = surgeon.bench(save(tmp_path, WORK), fixed, rounds=6, seconds=0, threads=1)
+    found = surgeon.bench(save(tmp_path, WORK), fixed, **QUICK)
     assert found.sizes == {"n": 9}
 
 
-def test_sizes_that_the_model_refuses_give_way_to_others(tmp_path):
-    body = "shape = Constant<value_ints = [4, 4]>() r = Reshape(x, shape) y = Relu(r)"
-    path = save(tmp_path, body)
-    assert surgeon.bench(path, path, rounds=6, seconds=0, threads=1).sizes == {"n": 4}
+def test_a_size_that_the_nodes_determine(tmp_path):
+    path = save(tmp_path, "shape = Constant<value_ints = [4, 4]>() r = Reshape(x, shape) y = Relu(r)")
+    assert surgeon.bench(path, path, **QUICK).sizes == {"n": 4}
+
+
+PAST = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[batch, new] x, float[batch, past] cache, float[batch, z] mask) => (float[batch, t] y) {
+    all = Concat<axis = 1>(cache, x) y = Add(all, mask) }"""
+
+
+@pytest.mark.parametrize("total", ["total", "all", "past + new", ""])
+def test_sizes_that_follow_are_left_out(tmp_path, total):
+    """By what nodes need, or by an expression; whatever the dim is called."""
+    path, key, model = tmp_path / "past.onnx", total or "mask[1]", onnx.parser.parse_model(PAST)
+    model.graph.input[2].type.tensor_type.shape.dim[1].dim_param = total
+    onnx.save(model, path)
+    shapes = [{"past": 7, "new": 1}, {"past": 0, "new": 5}]
+    assert [one[key] for one in surgeon.bench(path, path, dims={"batch": 1}, at=shapes, **QUICK).shapes] == [8, 5]
+    said = one_sentence(run("bench", path, path, "--at", f"batch=1,past=7,new=1,{key}=6"), 2)
+    assert f"past.onnx does not run at {key} = 6: new + past is 8. Give sizes that agree" in said
+    said = one_sentence(run("bench", path, path, "--at", "batch=1,past=7"), 2)
+    assert "The dynamic dimension 'new' of input 'x' has no size." in said
+    assert said.rstrip().endswith("--at batch=1,past=7,new=N")
+
+
+def test_a_total_that_no_node_determines(tmp_path):
+    """Its name does."""
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[past] cache, float[new_tokens] x, float[total] mask) => (float[past] a, float[n] b, float[t] c) {
+            a = Relu(cache) b = Relu(x) c = Relu(mask) }"""
+    path = tmp_path / "past.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert surgeon.bench(path, path, dims={"past": 7, "new_tokens": 1}, **QUICK).sizes["total"] == 8
 
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
@@ -391,8 +401,10 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         ((path, tmp_path / "doubles.onnx"), "in.onnx, but float64 in "),
         ((tmp_path / "sequence.onnx",) * 2, "is a sequence, and surgeon generates only tensors."),
         ((path, tmp_path / "other.onnx"), "do not have the same inputs ('other', 'x')"),
-        ((path, unknown), "ONNX Runtime cannot load"),
-        ((path, refused), "does not run on these inputs"),
+        ((path, unknown, "--dim", "n=2"), "ONNX Runtime cannot load"),
+        ((path, refused, "--dim", "n=5"), "does not run on these inputs"),
+        ((path, path), "dimension 'n' of input 'x' has no size. Give the sizes of your deployment: --at n=N"),
+        ((path, path, "--at", "n=2", "--at", "k=2"), "No input has a dynamic dimension 'k'"),
         ((path, path, "--dim", "m=2"), "No input has a dynamic dimension 'm'"),
         ((path, path, "--ep", "npu"), "has no execution provider 'npu'"),
         ((path, path, "--threads", "-1"), "Invalid number of threads -1"),
@@ -406,6 +418,18 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
     )
     for arguments, words in cases:
         assert words in one_sentence(run("bench", *arguments), 2)
+
+
+@pytest.mark.parametrize("text", ["n", "n=", "n=2,", "n=2,m", "n=x", "n=-1"])
+def test_what_is_no_shape_is_refused(tmp_path, text):
+    path = save(tmp_path, WORK)
+    result = run("bench", path, path, "--at", text)
+    assert result.exit_code == 2
+    assert f"expected NAME=N,NAME=N,... with integers (for example batch=1,sequence=128), got '{text}'" in result.stderr
+
+
+def test_a_comma_in_a_name_stays():
+    assert SHAPE.convert("Max(2, s0)=3, x[0] = 4", None, None) == {"Max(2, s0)": 3, "x[0]": 4}
 
 
 def test_two_packages_of_one_runtime_are_reported(tmp_path, monkeypatch):
@@ -436,7 +460,7 @@ def test_a_model_that_runs_on_and_on(tmp_path):
         {endless} y = Loop(count, go, x) <body = b (int64 i, bool c, float[n, 4] h) => (bool c2, float[n, 4] h2)
             {{ c2 = Identity(c) h2 = Relu(h) }}> }}"""
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    reported = one_sentence(run("bench", good, path, "--run-time", 0.3), 2)
+    reported = one_sentence(run("bench", good, path, "--dim", "n=2", "--run-time", 0.3), 2)
     assert "endless.onnx: a run takes more than 0.3 s" in reported
     assert "--run-time 1.5" in reported
 
@@ -447,4 +471,4 @@ def test_a_model_that_ends_its_process(tmp_path):
         zero = Sub(two, two) least = Add(zero, low) z = Div(least, one) }"""
     path, good = tmp_path / "crash.onnx", save(tmp_path, WORK)
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    assert "crash.onnx: a run ended its process with SIG" in one_sentence(run("bench", good, path), 2)
+    assert "crash.onnx: a run ended its process with SIG" in one_sentence(run("bench", good, path, "--dim", "n=2"), 2)

@@ -11,7 +11,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from surgeon.runtime.timing.latency import Bench, Latency
+from surgeon.runtime.timing.latency import Bench
+from tests.bench_results import bench_of
 from tests.benchmarks import speed
 from tests.benchmarks.bars import BARS, PROVED
 from tests.benchmarks.calls import CASES, Cost, cost
@@ -131,9 +132,8 @@ def test_processor_time_includes_workers() -> None:
 
 
 def _bench(**milliseconds: float) -> Bench:
-    """Models that took the same in each of ten rounds."""
-    models = tuple(Latency(name, ((value,) * 10,)) for name, value in milliseconds.items())
-    return Bench(models, {"batch": 1}, 0, "cpu", 1.0)
+    """Models that took the same in each of ten loads."""
+    return bench_of({name: [value] * 10 for name, value in milliseconds.items()}, threads=0)
 
 
 def test_latencies_make_a_table() -> None:

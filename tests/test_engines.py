@@ -155,11 +155,11 @@ def test_options_that_do_not_go_with_an_engine(files, fake_gpu):
 
 @needs_parser
 def test_engines_are_timed_in_rounds(files, fake_gpu, monkeypatch):
-    monkeypatch.setattr("surgeon.runtime.timing.bench.MODULE", "tests.fake_gpu_bench")
-    found = surgeon.bench(*files, runtime="tensorrt", rounds=4, loads=1, seconds=0.0)
+    monkeypatch.setattr("surgeon.runtime.timing.load_batches.MODULE", "tests.fake_gpu_bench")
+    found = surgeon.bench(*files, runtime="tensorrt", rounds=4, loads=1, seconds=0.0, at=[{"n": 2}, {"n": 5}])
     data = json.loads(json.dumps(found.to_dict()))
-    assert (data["runtime"], data["ep"], len(data["ratios"]), data["rounds"]) == ("TensorRT-RTX", None, 1, 4)
-    assert "under TensorRT-RTX, on the GPU" in dict(bench_lines(found))["rounds"]
+    assert (data["runtime"], data["ep"], len(data["ratios"]), data["rounds"]) == ("TensorRT-RTX", None, 2, 4)
+    assert "under TensorRT-RTX, on the GPU" in dict(bench_lines(found))["loads"]
 
 
 def test_a_session_that_is_refused_is_an_error():

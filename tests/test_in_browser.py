@@ -4,11 +4,11 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import explanations
-from surgeon.runtime.timing.latency import Bench, Latency
+from tests.bench_results import bench_of
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 
-LOADS = (tuple(1.0 + place / 100 for place in range(20)),)
+LOADS = [1.0 + place / 100 for place in range(20)]
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
 
 
@@ -32,7 +32,7 @@ def path(tmp_path_factory):
         surgeon.diff(DISTILBERT, out / "fused.onnx"),
         surgeon.capture(DISTILBERT, ["linear_4"], ["gelu"], "activation"),
         surgeon.convert(DISTILBERT, output=out / "half.onnx", check="none")[1],
-        Bench((Latency("a.onnx", LOADS), Latency("b.onnx", LOADS)), {}, 1, "cpu", 1.0),
+        bench_of({"a.onnx": LOADS, "b.onnx": LOADS}),
     ]
     return surgeon.page(*results, command="surgeon & Co.").save(out / "page.html")
 

@@ -159,8 +159,8 @@ def test_checks_conversions_benches_and_inner_values_run_it() -> None:
     _, report = surgeon.convert(model)
     assert report.outcome == "proved"
     assert report.runs >= 4
-    bench = surgeon.bench(model, model, rounds=1, loads=1, seconds=0.05)
-    assert bench.sizes["u"] == bench.sizes["p"] + bench.sizes["t"] == 9
+    bench = surgeon.bench(model, model, dims={"c": 2, "t": 5, "q": 4}, loads=1, seconds=0)
+    assert bench.sizes == {"b": 2, "c": 2, "t": 5, "p": 4, "q": 4, "u": 9}
     found = run_inner_tensors(model, model, ["weights"])
     assert found.values["weights"].shape == (2, 2, 5, 9)
 

@@ -24,8 +24,8 @@ from surgeon.display.html.html_renderer import MAX_PICTURES, HtmlRenderer
 from surgeon.display.html.render import fragment
 from surgeon.display.registry import BUILDERS, HOMES
 from surgeon.errors import UsageError
-from surgeon.runtime.timing.latency import Bench, Latency
 from surgeon.testing import parse
+from tests.bench_results import bench_of
 from tests.command_line import ROOT, files_in, gelus, one_sentence, result_in, run
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -67,8 +67,7 @@ def results(tmp_path_factory):
     _, report = surgeon.rewrite(DISTILBERT, "gelu,skip_layer_norm", output=out / "fused.onnx")
     _, edited = surgeon.edit(DISTILBERT, [surgeon.edits.Rename("input_ids", "tokens")], output=out / "edited.onnx")
     recipe = surgeon.Recipe([surgeon.edits.Rename("input_ids", "tokens"), surgeon.Rules("gelu")])
-    loads = (tuple(1.0 + place / 100 for place in range(20)),)
-    slower = (tuple(1.5 + place / 90 for place in range(20)),)
+    loads, slower = ([first + place / 100 for place in range(20)] for first in (1.0, 1.5))
     _, split = surgeon.split(DISTILBERT, out / "parts", at=["gelu"], check="none")
     return {
         "rewrite": report,
@@ -80,7 +79,7 @@ def results(tmp_path_factory):
         "explain": explanations(DISTILBERT, "skip_layer_norm,gelu"),
         "check": surgeon.check(gelus_with_a_stranger(), load=False),
         "comparison": surgeon.compare(DISTILBERT, out / "fused.onnx", layers=True),
-        "bench": Bench((Latency("a.onnx", loads), Latency("b.onnx", slower)), {}, 1, "cpu", 1.0),
+        "bench": bench_of({"a.onnx": loads, "b.onnx": slower}),
         "edit": edited,
         "run": surgeon.run(recipe, DISTILBERT, out / "ran.onnx")[1],
         "split": split,
@@ -325,7 +324,7 @@ def test_a_page_is_refused_where_it_could_not_be_one(results, tmp_path):
         (("explain", "in.onnx", "--rules", "quick_gelu"), "explain"),
         (("check", "in.onnx", "--no-load"), "check"),
         (("compare", "in.onnx", "in.onnx"), "comparison"),
-        (("bench", "in.onnx", "in.onnx", "--rounds", "6", "--seconds", "0", "--loads", "1"), "bench"),
+        (("bench", "in.onnx", "in.onnx", "--dim", "n=3", "--seconds", "0", "--loads", "1"), "bench"),
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )

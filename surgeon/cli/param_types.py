@@ -1,5 +1,6 @@
 """Types of options: targets, sizes, opsets, variables, bytes and numbers."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,14 @@ def _named_number(text: str) -> tuple[str, int]:
     return name.strip(), int(number)
 
 
+def _shape(text: str) -> dict[str, int]:
+    """NAME=N pairs with commas between them; a comma in a name stays."""
+    pairs = re.findall(r"([^=]+=\s*\d+\s*)(?:,(?=.)|$)", text)
+    if ",".join(pairs) != text:
+        raise ValueError(f"expected NAME=N,NAME=N,... with integers (for example batch=1,sequence=128), got {text!r}")
+    return dict(map(_named_number, pairs))
+
+
 def _named_sizes(text: str) -> tuple[str, int | Sizes]:
     name, _, sizes = text.rpartition("=")
     numbers = [part.strip() for part in sizes.split(":")]
@@ -101,6 +110,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 NAMED_NUMBER = ParsedType("NAME=N", _named_number)
 NAMED_SIZES = ParsedType("NAME=N[:N:N]", _named_sizes)
+SHAPE = ParsedType("NAME=N,...", _shape)
 OPSET = ParsedType("auto|N", _opset)
 VARIABLE = ParsedType("NAME=VALUE", _variable)
 NUMBERS = ParsedType("A,B,C", _numbers)

@@ -16,7 +16,8 @@ from pathlib import Path
 import surgeon
 from surgeon.file.model import Model
 from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
-from surgeon.runtime.timing.latency import SLOWER, Bench
+from surgeon.runtime.timing.latency import Bench
+from surgeon.runtime.timing.samples import SLOWER
 from tests.benchmarks.transformer_models import NAMES, exported
 from tests.benchmarks.transformer_peers import GPU_PEERS, PEERS
 
@@ -27,8 +28,8 @@ OURS, ORIGINAL = "surgeon", "original"
 OURS_AMONG = {True: ((OURS, None),), False: ((OURS, (ORIGINAL, "transformers")), ("half", ("halves",)))}
 """On a CPU and not: what of ours is held against which others."""
 FOOT = """\
-ms: one run, batch 1 unless told, median.  ratio: of the time to the original's in the same round, with the 95 %
-interval (sign test and single loads).  ONNX Runtime's own optimisations are on for all.
+ms: one run, batch 1 unless told, median.  ratio: of the time to the original's in the same load, with the 95 %
+interval (sign test over loads).  ONNX Runtime's own optimisations are on for all.
 """
 
 
@@ -64,7 +65,7 @@ def tables(
             for length in sequences or SEQUENCES:
                 print(f"{name}, sequence {length}", file=sys.stderr, flush=True)
                 sizes = {"batch": batch, "sequence": length}
-                how = {"dims": sizes, "rounds": 10, "seconds": seconds, "threads": threads}
+                how = {"dims": sizes, "seconds": seconds, "threads": threads}
                 found = surgeon.bench(*running.values(), **how, cpu_time=cpu_time, ep=ep)
                 print("\n".join(table(f"{name}, sequence {length}", list(running), found)))
                 for ours, others in OURS_AMONG[ep == "cpu"]:

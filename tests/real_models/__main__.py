@@ -43,9 +43,9 @@ def main() -> int:
 
 
 def latency(source: Path, target: Path, dims: dict[str, int], seconds: float) -> str:
-    """What is left of the time of one run, paired with the source's in the same rounds, with its 95 % interval."""
+    """What is left of the time of one run, paired with the source's in the same loads, with its 95 % interval."""
     try:
-        ratio = surgeon.bench(source, target, dims=dims, rounds=10, seconds=seconds).ratio()
+        ratio = surgeon.bench(source, target, dims=dims, seconds=seconds).ratio()
     except UsageError as error:
         return str(error).splitlines()[0]
     return f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"

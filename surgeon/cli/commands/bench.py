@@ -5,10 +5,16 @@ from typing import Any
 
 from surgeon.cli.command_group import CHECK_FAILED
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.param_types import SHAPE
 from surgeon.cli.report_file import emit, require_report_path
 
 
-@derived_command("bench", {"original": "IN", "others": "OUT..."}, inputs=Spelling(metavar="FILE", multiple=False))
+@derived_command(
+    "bench",
+    {"original": "IN", "others": "OUT..."},
+    inputs=Spelling(metavar="FILE", multiple=False),
+    at=Spelling(metavar="NAME=N,...", type=SHAPE, multiple=True),
+)
 def bench(
     original: str,
     others: Sequence[str],
@@ -19,17 +25,17 @@ def bench(
 ) -> None:
     """Run IN and OUT in turn under ONNX Runtime, with its own optimisations, and compare their latency.
 
-    Each round runs every model once, in a random order, so that other load on the machine affects all models equally.
-    surgeon prints the median ratio of OUT's time to IN's time, with its 95 % interval.  To compare their outputs, use
-    surgeon compare.
-    Example: surgeon bench in.onnx out.onnx --dim batch=1
+    surgeon loads all models again and again, runs them in turn in each load, and prints the median ratio of OUT's time
+    to IN's time over the loads, with its 95 % interval.  If the machine is slow for a while, it judges those loads
+    apart.  Each --at is a shape of the inputs.  To compare their outputs, use surgeon compare.
+    Example: surgeon bench in.onnx out.onnx --at batch=1,sequence=64
     Exit codes: 1 a model is slower than IN, with --expect-not-slower
 
     Args:
         expect_not_slower: exit with code 1 if a model is slower than IN.
     """
     from surgeon.runtime.timing.bench import bench as run
-    from surgeon.runtime.timing.latency import SLOWER
+    from surgeon.runtime.timing.samples import SLOWER
 
     require_report_path(report_path, original, *others)
     found = run(original, *others, inputs=inputs or (), **settings)

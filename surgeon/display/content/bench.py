@@ -1,54 +1,76 @@
 """A measurement of latencies as blocks: a table, and a plot of the ratios with their intervals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from surgeon.display.blocks import Block, Cell, Document, Figure, Number, Span, Table, Text
+from surgeon.display.blocks import Block, Cell, Document, Figure, Number, Span, Table, Text, outcome
 from surgeon.display.registry import reports
-from surgeon.runtime.timing.latency import FASTER, SLOWER, Bench, milliseconds_text, short_names
+from surgeon.runtime.timing.latency import Bench, LatencyRatio, milliseconds_text, short_names
+from surgeon.runtime.timing.samples import FASTER, SLOWER, UNDECIDED
 from surgeon.text import format_count, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.display.pictures.svg import Picture
 
-PERCENTILES = {50: "median", 5: "p5", 25: "p25", 75: "p75", 95: "p95"}
-"""The titles of the reported percentiles."""
+HEADS = ("", "", "original, ms", "ms", "ratio", "95 % interval", "")
 ROLES = {FASTER: "good", SLOWER: "bad"}
-HEADS = ("ms", *PERCENTILES.values(), "ratio", "95 % interval", "")
 
 
 @reports(Bench, "bench")
 def document(found: Bench) -> Document:
-    """The latencies of several models."""
-    names = short_names([latency.name for latency in found.models])
-    rows: list[Sequence[Cell]] = []
-    for name, latency, ratio in zip(names, found.models, [None, *found.ratios], strict=True):
-        numbers = (latency.percentile(share) for share in PERCENTILES)
-        beside: tuple[Cell, ...] = Number("", 1.0), Number("", 1.0), ""
-        if ratio is not None:
-            interval = Number(f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.low)
-            word = ratio.verdict
-            beside = Number(f"{ratio.ratio:.3f}", ratio.ratio), interval, Span(word, ROLES.get(word, ""))
-        rows.append((Span(name, "code"), *(Number(milliseconds_text(number), number) for number in numbers), *beside))
+    """The latencies of several models: a row for each ratio, by shape and state of the machine."""
+    names = short_names(list(found.names))
+    labels = [(name, _sizes_text(_varying(found, sizes))) for sizes in found.shapes for name in names[1:]]
+    rows = [row for label, ratio in zip(labels, found.ratios, strict=True) for row in _rows(label, ratio)]
 
     def draw() -> "Picture":
         from surgeon.display.pictures.interval_plot import interval_plot
 
-        return interval_plot(names[1:], found.ratios)
+        return interval_plot([", ".join(filter(None, label)) for label in labels], found.ratios)
 
     plot = Figure(draw, "ratios with their 95 % intervals; 1 is equal")
     details: list[Block] = [Table("Milliseconds of one run", HEADS, rows, most=len(rows)), plot]
     return Document(" and ".join(names), details, list(bench_lines(found)))
 
 
-def bench_lines(found: Bench) -> Iterator[tuple[str, Text]]:
+def _rows(label: Sequence[str], ratio: LatencyRatio) -> Iterator[Sequence[Cell]]:
+    """The rows of one ratio; without ratios on a busy machine, because they mean nothing."""
+    for state in ratio.states[: 1 if ratio.is_busy else None]:
+        word = UNDECIDED if ratio.is_busy else state.outcome
+        milliseconds = state.reference_milliseconds, state.milliseconds
+        beside = Number("", 1.0), Number("", 1.0)
+        if not ratio.is_busy:
+            interval = Number(f"{state.low:.3f} to {state.high:.3f}", state.low)
+            beside = Number(f"{state.ratio:.3f}", state.ratio), interval
+        numbers = (*(Number(milliseconds_text(number), number) for number in milliseconds), *beside)
+        yield *(Span(text, "code") for text in label), *numbers, Span(word, ROLES.get(word, ""))
+
+
+def bench_lines(found: Bench) -> Iterator[tuple[Text, Text]]:
     """The conditions of the measurement: titles and texts."""
-    threads = format_count(found.threads, 'thread') if found.threads else "a thread on each core"
-    sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
-    time = "processor time" if found.cpu_time else "time"
-    first = short_names([latency.name for latency in found.models])[0]
-    yield "ratio", f"of the {time} to that of {first} in the same round: median, interval by the sign test"
-    loads = len(found.models[0].loads)
+    first = short_names(list(found.names))[0]
+    threads = format_count(found.threads, "thread") if found.threads else "a thread on each core"
+    fixed = {key: size for key, size in found.sizes.items() if key not in _varying(found, found.sizes)}
     what = f"ONNX Runtime ({found.ep}), {threads}" if found.ep else f"{found.runtime}, on the GPU"
-    yield "rounds", f"{found.rounds} in {loads} loads under {what}{sizes}"
-    yield "time", seconds_text(found.seconds)
+    time = "processor time" if found.cpu_time else "time"
+    sizes = f", {_sizes_text(fixed)}" if fixed else ""
+    loads = f"{format_count(len(found.samples), 'load')} ({found.rounds} rounds) under {what}{sizes}"
+    if found.busy:
+        used = f"other processes use {100 * found.busy:.0f} % of the processors"
+        yield outcome(UNDECIDED), f"{used}, and threads wait for each other. Try again, or measure with --threads 1."
+    yield "ratio", f"of the {time} to that of {first} in the same load: median, interval by the sign test"
+    yield "loads", f"{loads}; {seconds_text(found.seconds)}"
+    states = next((ratio.states for ratio in found.ratios if len(ratio.states) > 1 and not found.busy), ())
+    if states:
+        fast, slow = (f"{milliseconds_text(one.reference_milliseconds)} ms in {one.loads} loads" for one in states)
+        yield "states", f"the machine has two: {first} takes {fast} and {slow}"
+
+
+def _sizes_text(sizes: Mapping[str, int]) -> str:
+    """Sizes as a person types them."""
+    return ",".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _varying(found: Bench, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that are not the same at each shape."""
+    return {name: size for name, size in sizes.items() if any(one[name] != size for one in found.shapes)}

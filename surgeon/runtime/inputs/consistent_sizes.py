@@ -69,6 +69,25 @@ class ConsistentSizes:
             return None
         return {key: parse_size(key) for key in free}, fitting
 
+    def derived(self) -> tuple[dict[str, int], list[str]]:
+        """The sizes of dynamic dims that follow from the chosen ones, and the names that the other sizes depend on."""
+        if self._read is None:
+            return {}, []
+        keys, fitting = self._read
+        found = {key: substitute(substitute(size, fitting.solved), self._chosen) for key, size in keys.items()}
+        names = dict.fromkeys(name for size in found.values() for name in sorted(symbols(size)))
+        return {key: size for key, size in found.items() if isinstance(size, int) and size >= 0}, [*names]
+
+    def contradicted(self, sizes: _Sizes) -> tuple[str, str, int] | None:
+        """A dim whose size contradicts the others: its name, its formula and the value of that; None without one."""
+        if self._read is None:
+            return None
+        keys, fitting = self._read
+        known = {key: size for key, size in {**keys, **fitting.solved}.items() if symbols(size) <= sizes.keys()}
+        wrong = ((key, str(size), value) for key, size in known.items()
+                 if (value := evaluate(size, sizes)) != sizes.get(key, value))
+        return next(wrong, None)
+
     def of(self, sets: Sequence[_Sizes]) -> list[dict[str, int]]:
         """Consistent versions of sets of sizes; none for a set that is consistent already or cannot become so."""
         if self._read is None:

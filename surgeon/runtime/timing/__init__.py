@@ -1,3 +1,3 @@
-"""Latency of models, measured in interleaved rounds."""
+"""Latency of models, measured in paired loads."""
 
-__all__ = ["bench", "latency"]
+__all__ = ["bench", "latency", "samples"]

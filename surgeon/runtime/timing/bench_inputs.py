@@ -1,7 +1,7 @@
-"""Inputs that all models of a benchmark run on: the user's, or generated for the first model."""
+"""Inputs that all models of a benchmark run on: the user's, or generated for the first model at the named sizes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
@@ -9,63 +9,73 @@ from onnx import ModelProto, ValueInfoProto
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
+from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.run_limits import Inputs
-from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import (
+    DynamicDim,
     check_dim_names,
     dynamic_dims,
     input_dims,
+    is_total,
+    known_dims,
     require_sizes,
     required_inputs,
+    total_size,
 )
 
 Feeds = dict[str, np.ndarray]
-Prepared = tuple[list[Callable[[], None]], dict[str, int]]
 
 
-class TimedModel(Protocol):
-    """A model that is loaded for timing."""
+def feeds_of(
+    models: Sequence[Model], inputs: Sequence[Inputs], shapes: Sequence[Mapping[str, int]], seed: int
+) -> tuple[list[Feeds], list[dict[str, int]]]:
+    """The inputs of all models at each shape, and the sizes of all dynamic dims.
 
-    def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return a function that runs once on these inputs; it raises SessionError if they are rejected."""
-        ...
-
-
-def bind_inputs(
-    sessions: Sequence[tuple[str, TimedModel]],
-    models: Sequence[Model],
-    inputs: Sequence[Inputs],
-    dims: Mapping[str, int],
-    seed: int,
-    *,
-    at: Callable[[str], None],
-) -> Prepared:
-    """Return functions that run each session once, on inputs that all of them accept, and the sizes of dynamic dims.
-
-    sessions: by name, in the order of `models`.  The inputs are those of the first model.  Generated inputs have the
-    usual sizes, or sizes that another model fixes, or those of `dims`.  If a model rejects them, others are tried.  at:
-    gets the name of each model before it runs.  Raises UsageError for inputs that do not fit, and for models that
-    reject all generated inputs.
+    inputs: the user's, then there is one shape and it is empty; by default, inputs are generated for the first model.
+    shapes: sizes of dynamic dims.  Further sizes are those that another model fixes, and those that follow from others.
+    Raises UsageError for inputs that do not fit or cannot be generated, and for a dynamic dim without a size.
     """
-    refusal = ""
-    for feeds, sizes in _candidates(models, inputs, dims, seed):
-        runs = []
-        for name, session in sessions:
-            at(name)
-            run = session.bind_inputs(feeds)
-            try:
-                run()
-            except SessionError as refused:
-                refusal = refusal or f"{name} does not run on these inputs ({refused.message.rstrip('.')})"
-                break
-            runs.append(run)
-        else:
-            return runs, sizes
-    made = "Give other inputs" if inputs else "Give sizes with dims, or your own inputs"
-    raise UsageError(f"{refusal}. {made}.")
+    skeletons = [model.skeleton for model in models]
+    if inputs:
+        if any(shapes):
+            raise UsageError("--inputs and --dim or --at cannot be combined, because the input data already has sizes.")
+        sets = read_inputs(skeletons[0], inputs)
+        if len(sets) != 1:
+            raise UsageError(f"A benchmark needs one set of inputs, but there are {len(sets)}. Give one .npz file.")
+        return [sets[0].arrays], [{}]
+    for shape in shapes:
+        require_sizes(shape)
+    try:
+        plan = InputGenerator(skeletons[0])
+        fixed = _fixed(skeletons)
+        sizes = [_sizes(models[0], plan.free, {**fixed, **shape}) for shape in shapes]
+        return [plan.generate(seed, one) for one in sizes], [{key: one[key] for key in plan.free} for one in sizes]
+    except InputsUnknown as unknown:
+        kinds = {value.type.WhichOneof("value") for value in required_inputs(skeletons[0].graph).values()}
+        advice = " Give your own inputs." if kinds <= {"tensor_type"} else ""
+        raise UsageError(f"Inputs cannot be generated: {unknown.reason}.{advice}") from None
+
+
+def _sizes(model: Model, free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of all dynamic dims.  Raises UsageError for one that is not chosen and does not follow from others."""
+    check_dim_names(free, chosen)
+    if chosen.keys() >= free.keys():
+        return dict(chosen)
+    derived, needed = ConsistentSizes(model, chosen).derived()
+    sizes = {**derived, **chosen}
+    sizes |= {key: total for key in free.keys() - sizes.keys() if (total := total_size(key, free, sizes)) is not None}
+    missing = [key for key in free if key not in sizes]
+    if not missing:
+        return sizes
+    asked = [name for name in needed if name in known_dims(free) and not is_total(name)] or missing
+    owner = next(dim.owner for key, dim in free.items() if asked[0] == key or asked[0] in known_dims({key: dim}))
+    example = ",".join([*(f"{name}={size}" for name, size in chosen.items()), *(f"{name}=N" for name in asked)])
+    raise UsageError(
+        f"The dynamic dimension '{asked[0]}' of input '{owner}' has no size. Give the sizes of your deployment: "
+        f"--at {quote(example)}"
+    )
 
 
 def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
@@ -90,31 +100,6 @@ def _kind(value: ValueInfoProto) -> str | None:
         return None if which is None else which.removesuffix("_type")
     dtype = value.type.tensor_type.elem_type
     return dtype_name(dtype) if dtype else None
-
-
-def _candidates(
-    models: Sequence[Model], inputs: Sequence[Inputs], dims: Mapping[str, int], seed: int
-) -> Iterator[tuple[Feeds, dict[str, int]]]:
-    skeletons = [model.skeleton for model in models]
-    if inputs:
-        if dims:
-            raise UsageError("--inputs and --dim cannot be combined, because the input data already has sizes.")
-        sets = read_inputs(skeletons[0], inputs)
-        if len(sets) != 1:
-            raise UsageError(f"A benchmark needs one set of inputs, but there are {len(sets)}. Give one .npz file.")
-        yield sets[0].arrays, {}
-        return
-    require_sizes(dims)
-    try:
-        plan = InputGenerator(skeletons[0])
-        check_dim_names(plan.free, dims)
-        chosen = {**_fixed(skeletons), **dims}
-        for sizes in candidate_sizes(models[0], plan, chosen):
-            yield plan.generate(seed, sizes), {key: sizes[key] for key in plan.free}
-    except InputsUnknown as unknown:
-        kinds = {value.type.WhichOneof("value") for value in required_inputs(skeletons[0].graph).values()}
-        advice = " Give your own inputs." if kinds <= {"tensor_type"} else ""
-        raise UsageError(f"Inputs cannot be generated: {unknown.reason}.{advice}") from None
 
 
 def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""Tasks of a worker for one part of a benchmark: load all models, run each once, and time them in rounds."""
+"""The task of a worker that measures one batch of loads, and its request: models, inputs and settings."""
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,11 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
-from surgeon.file.model import Model
 from surgeon.runtime.processes.worker_main import ReportProgress, reset_cpu_limit
-from surgeon.runtime.run_limits import Inputs
 from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
 from surgeon.runtime.tensorrt.isolated_engine import TensorRtRuntime
-from surgeon.runtime.timing.bench_inputs import TimedModel, bind_inputs
-from surgeon.runtime.timing.latency import is_precise_enough
-from surgeon.runtime.timing.rounds import Run, run_interleaved
+from surgeon.runtime.timing.idle_share import IdleMeter
+from surgeon.runtime.timing.rounds import WARM_UP, Run, run_interleaved, undisturbed
 
 if TYPE_CHECKING:
     from surgeon.runtime.tensorrt.engine import GpuEngine
@@ -27,90 +24,95 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Models to load for a benchmark; see `bench`."""
+    """Models to measure, and how; see `bench`."""
 
     names: Sequence[str]
-    """Names of the models."""
+    """Names of the models, the original first."""
     sources: Sequence[Path | ModelProto]
     """The models."""
-    libraries: Sequence[str]
-    """Libraries of custom ops."""
-    threads: int
+    feeds: Sequence[Mapping[str, np.ndarray]]
+    """The inputs by shape; all models get the same."""
+    threads: int = 0
     """Threads of one operator; 0 for one per physical core."""
-    provider: str
+    provider: str = "CPUExecutionProvider"
     """Execution provider."""
-    inputs: Sequence[Inputs]
-    """The user's inputs; empty to generate them."""
-    dims: Mapping[str, int]
-    """Dynamic dims by name."""
-    seed: int
-    """Seed of generated inputs."""
-    order: int
-    """Seed of the order in which models are loaded."""
-    run_time: float
+    libraries: Sequence[str] = ()
+    """Libraries of custom ops."""
+    rounds: int = 3
+    """Rounds of each load."""
+    cpu_time: bool = False
+    """Whether to measure processor time."""
+    run_time: float = 120.0
     """Limit of processor time, in seconds, to load a model and for each run."""
     engines: TensorRtRuntime | None = None
     """TensorRT, if models run under it."""
+    loads: int = 6
+    """Number of loads."""
+    order: int = 0
+    """Seed of the order of the models."""
+
+    @property
+    def longest(self) -> float:
+        """Seconds after which the batch cannot be at work any more."""
+        runs = 1 + len(self.feeds) * (self.rounds + WARM_UP + 1)
+        return self.run_time * self.loads * len(self.names) * runs
 
 
-@dataclass(frozen=True, slots=True)
-class TimingRequest:
-    """Settings to time the loaded models; see `bench`."""
+def measure(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
+    """Load all models anew for each load, and time them in rounds at each shape.
 
-    rounds: int
-    """Number of rounds."""
-    seconds: float
-    """Time for all rounds."""
-    precision: float
-    """Stop when half the width of the 95 % interval is at most this share of the ratio."""
-    cpu_time: bool
-    """Whether to measure processor time."""
-    order: int
-    """Seed of the order of the models in a round."""
-
-
-_stack = ExitStack()
-_runs: list[Run] = []
-
-
-def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Load all models and run each once.  Returns the sizes of dynamic dims, and the processor time of the runs.
-
-    Raises UsageError for a model that ONNX Runtime cannot load or run, and for inputs that do not fit.
+    Returns the arrays of `LatencySamples`; or who does not run at which shape, and why.  TensorRT builds an engine in
+    minutes, so it is built once for all loads.  Raises UsageError for a model that cannot be loaded.
     """
-    let_go(None, note)
+    clock = time.thread_time if asked.cpu_time else time.perf_counter
+    shuffled = random.Random(asked.order)
+    seconds: list[list[list[list[float]]]] = []
+    began, idle = [], []
+    with ExitStack() as stack, undisturbed():
+        batch: list[list[Run]] = []
+        for _ in range(asked.loads):
+            meter, order = IdleMeter(), shuffled.sample(range(len(asked.names)), len(asked.names))
+            began.append(time.time())
+            if not (asked.engines and batch):
+                stack.close()
+                batch = []  # its functions hold the sessions
+                try:
+                    batch = _loaded(asked, order, stack, note)
+                except _CannotRun as refused:
+                    return {"refused": refused.args}, []
+            note({})
+            reset_cpu_limit(asked.longest)
+            times = [run_interleaved(runs, clock=clock, rounds=asked.rounds, order=order) for runs in batch]
+            seconds.append(times)
+            idle.append(meter.share())
+    return {}, [np.asarray(one, np.float64) for one in (seconds, began, idle)]
 
-    def at(name: str) -> None:
+
+class _CannotRun(Exception):
+    """A model rejects inputs: its name, the index of the shape and the reason."""
+
+
+def _loaded(asked: LoadRequest, order: Sequence[int], stack: ExitStack, note: ReportProgress) -> list[list[Run]]:
+    """Functions that run each model, by shape; each has run once.  order: in which models are loaded."""
+    runs: list[list[Run]] = [[lambda: None] * len(asked.names) for _ in asked.feeds]
+    for index in order:
+        name = asked.names[index]
         note({"model": name})
         reset_cpu_limit(asked.run_time)
-
-    with ExitStack() as opened, ExitStack() as loaded:
-        models = [opened.enter_context(Model.open(source)) for source in asked.sources]
-        sessions = _load(asked, loaded, at, note)
-        start = time.process_time()
-        runs, sizes = bind_inputs(sessions, models, asked.inputs, dims=asked.dims, seed=asked.seed, at=at)
-        seconds = time.process_time() - start
-        _stack.push(loaded.pop_all())  # after an error, no model stays loaded
-    note({})
-    _runs.extend(runs)
-    return {"sizes": sizes, "seconds": seconds}, []
-
-
-def _load(
-    asked: LoadRequest, stack: ExitStack, at: Callable[[str], None], note: ReportProgress
-) -> list[tuple[str, TimedModel]]:
-    """The models with their names, loaded in random order.  at: gets the name of each before it is loaded."""
-    sessions: dict[int, TimedModel] = {}
-    for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
-        at(asked.names[place])
         try:
-            session = _opened(asked, asked.sources[place], note)
+            session = _opened(asked, asked.sources[index], note)
         except SessionError as refused:
             line, what = refused.message.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
-            raise UsageError(f"{what} cannot load {asked.names[place]}: {line}.") from refused
-        stack.enter_context(session)
-        sessions[place] = session
-    return [(name, sessions[place]) for place, name in enumerate(asked.names)]
+            raise UsageError(f"{what} cannot load {name}: {line}.") from refused
+        stack.push(session)
+        for shape, feeds in enumerate(asked.feeds):
+            reset_cpu_limit(asked.run_time)
+            runs[shape][index] = session.bind_inputs(feeds)
+            try:
+                runs[shape][index]()
+            except SessionError as refused:
+                raise _CannotRun(name, shape, refused.message.rstrip(".")) from refused
+    return runs
 
 
 def _opened(asked: LoadRequest, source: Path | ModelProto, note: ReportProgress) -> "TimedSession | GpuEngine":
@@ -120,24 +122,3 @@ def _opened(asked: LoadRequest, source: Path | ModelProto, note: ReportProgress)
     from surgeon.runtime.tensorrt.engine import GpuEngine  # not at the top: few benches have a GPU
 
     return GpuEngine(asked.engines.source(source), note, short=True)
-
-
-def measure(asked: TimingRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Time the loaded models.  Returns the seconds by model and round."""
-    times = run_interleaved(
-        _runs,
-        clock=time.thread_time if asked.cpu_time else time.perf_counter,
-        wall=time.perf_counter,
-        rounds=asked.rounds,
-        seconds=asked.seconds,
-        enough=lambda so_far: is_precise_enough(so_far, asked.precision),
-        seed=asked.order,
-    )
-    return {}, [np.asarray(times, np.float64)]
-
-
-def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Release the models and their sessions."""
-    _runs.clear()
-    _stack.close()
-    return {}, []

@@ -1,67 +1,27 @@
 """Results of a benchmark: the latency of each model, and the paired ratio of any two."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
-from math import inf
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from surgeon.result_base import ResultBase, json_of
-
-SMALLEST = 0.01  # smaller differences do not matter, and also occur between two loads of the same file
-FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
-CONFIDENCE = 0.95
-_TAIL = 40  # one in so many samples is beyond one end of the interval: (1 - CONFIDENCE) / 2
-
-
-class Interval(NamedTuple):
-    """A median with a 95 % confidence interval."""
-
-    median: float
-    """The median."""
-    low: float
-    """Lower end of the interval."""
-    high: float
-    """Upper end of the interval."""
-
-
-def interval_of(numbers: Sequence[float]) -> Interval:
-    """Return the median and its confidence interval; 0 to infinity for fewer than six numbers.
-
-    The interval goes from the k-th smallest to the k-th largest number.  The number of draws on one side of the true
-    median is binomial(n, 1/2).  k is the largest number for which it is below k with a probability of at most 2.5 %
-    (Conover, Practical Nonparametric Statistics, 3.2).
-    """
-    ordered = sorted(numbers)
-    k = _rank(len(ordered))
-    low, high = (ordered[k - 1], ordered[-k]) if k else (0.0, inf)
-    return Interval(median(ordered), low, high)
-
-
-@lru_cache(maxsize=16)
-def _rank(count: int) -> int:
-    """The largest k for which P(binomial(count, 1/2) < k) is at most one in _TAIL."""
-    below, ways, k = 0, 1, 0
-    while (below + ways) * _TAIL <= 1 << count:
-        below += ways
-        k += 1
-        ways = ways * (count - k + 1) // k
-    return k
+from surgeon.runtime.timing.samples import CONFIDENCE, UNDECIDED, Interval, LatencySamples, intervals, outcome_of
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """The latency of one model."""
+    """The latency of one model at one shape."""
 
     name: str
     """Name of the model."""
     loads: tuple[tuple[float, ...], ...]
     """Milliseconds of one run, by load of the model and by round."""
+    sizes: Mapping[str, int]
+    """Dynamic dims of the inputs."""
 
     @property
     def milliseconds(self) -> tuple[float, ...]:
@@ -80,58 +40,71 @@ class Latency:
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         shares = {f"p{share}": self.percentile(share) for share in (5, 25, 75, 95)}
-        return {"model": self.name, "median_ms": self.median, **shares, "ms": [list(load) for load in self.loads]}
+        loads = [list(load) for load in self.loads]
+        return {"model": self.name, "sizes": dict(self.sizes), "median_ms": self.median, **shares, "ms": loads}
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyRatio:
-    """The latency of a model relative to another.
-
-    The interval is that of the sign test, which assumes independent rounds, extended to the median of each load.
-    """
+    """The latency of a model relative to another, at one shape."""
 
     model: str
     """Name of the model."""
     reference: str
     """Name of the model that it is compared with."""
-    ratio: float
-    """Median of the ratio over all rounds."""
-    low: float
-    """Lower end of its 95 % interval."""
-    high: float
-    """Upper end of its 95 % interval."""
+    sizes: Mapping[str, int]
+    """Dynamic dims of the inputs."""
+    states: tuple[Interval, ...]
+    """The ratio in each state of the machine that has six loads or more, the fast state first."""
+    is_busy: bool = False
+    """Whether other processes left too few processors for several threads."""
+
+    @property
+    def ratio(self) -> float:
+        """Median of the ratio over the loads of the first state."""
+        return self.states[0].ratio
+
+    @property
+    def low(self) -> float:
+        """Lower end of its 95 % interval."""
+        return self.states[0].low
+
+    @property
+    def high(self) -> float:
+        """Upper end of its 95 % interval."""
+        return self.states[0].high
 
     @property
     def verdict(self) -> str:
-        """ "faster", "slower", or "no difference within noise".
+        """ "faster" or "slower", "no difference within noise", or "undecided".
 
-        There is a difference if the interval does not contain 1 and the median is at least one per cent from 1.
+        A model is slower if it is so in one state, and faster if it is so in each.  There is a difference if the
+        interval does not contain 1 and the median is at least one per cent from 1.  It is undecided if the interval
+        contains 1 and reaches more than five per cent from it, for fewer than six loads, and on a busy machine.
         """
-        if self.high < 1 and self.ratio <= 1 - SMALLEST:
-            return FASTER
-        if self.low > 1 and self.ratio >= 1 + SMALLEST:
-            return SLOWER
-        return EQUAL
+        return UNDECIDED if self.is_busy else outcome_of(self.states)
 
     @property
     def precision(self) -> float:
-        """Half the width of the interval, divided by the ratio."""
-        return (self.high - self.low) / 2 / self.ratio if self.ratio else float("inf")
+        """Half the width of the widest interval, divided by its ratio."""
+        return max(state.precision for state in self.states)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; an unknown end is None."""
-        high = self.high if self.high < float("inf") else None
-        return {**json_of(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
+        states = [_interval_dict(state) for state in self.states]
+        return {**json_of(self, "model reference"), **states[0], **json_of(self, "verdict sizes"), "states": states}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bench(ResultBase):
     """The result of a benchmark."""
 
-    models: tuple[Latency, ...]
-    """Latencies in the given order; the others are compared with the first."""
-    sizes: Mapping[str, int]
-    """Dynamic dims of the inputs; empty if the user gave inputs, or none is dynamic."""
+    names: tuple[str, ...]
+    """Names of the models, the original first; the others are compared with it."""
+    samples: LatencySamples
+    """Latencies by load, shape, model and round."""
+    shapes: tuple[Mapping[str, int], ...]
+    """Dynamic dims of the inputs, by shape; empty if the user gave inputs, or none is dynamic."""
     threads: int
     """Threads of one operator; 0 for one per physical core."""
     ep: str
@@ -142,58 +115,57 @@ class Bench(ResultBase):
     """Whether processor time of one thread was measured."""
     runtime: str = "ONNX Runtime"
     """The runtime of the models."""
+    busy: float = 0.0
+    """Share of the processors that other processes used, if too few were left for several threads; else 0."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Dynamic dims of the inputs of the first shape."""
+        return self.shapes[0]
 
     @property
     def rounds(self) -> int:
-        """The number of measured rounds."""
-        return len(self.models[0].milliseconds)
+        """The number of measured rounds at each shape."""
+        return len(self.samples) * int(self.samples.seconds.shape[-1])
+
+    @property
+    def models(self) -> tuple[Latency, ...]:
+        """Latencies in the given order, first those of the first shape."""
+        times = 1e3 * self.samples.seconds
+        return tuple(
+            Latency(name, tuple(map(tuple, times[:, shape, index].tolist())), sizes)
+            for shape, sizes in enumerate(self.shapes)
+            for index, name in enumerate(self.names)
+        )
 
     @property
     def ratios(self) -> tuple[LatencyRatio, ...]:
-        """The ratio of each other model to the first."""
-        return tuple(self.ratio(place) for place in range(1, len(self.models)))
+        """The ratio of each other model to the first, first those of the first shape."""
+        pairs = [(index, shape) for shape in range(len(self.shapes)) for index in range(1, len(self.names))]
+        return tuple(self.ratio(index, shape=shape) for index, shape in pairs)
 
-    def ratio(self, model: int = 1, reference: int = 0) -> LatencyRatio:
-        """The paired ratio of two models, by their indices."""
-        return ratio_of(self.models[model], self.models[reference])
+    def ratio(self, model: int = 1, reference: int = 0, shape: int = 0) -> LatencyRatio:
+        """The paired ratio of two models at a shape, all by their indices."""
+        found = intervals(self.samples, model, reference, shape)
+        names = self.names[model], self.names[reference]
+        return LatencyRatio(*names, self.shapes[shape], found, is_busy=self.busy > 0)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
             **json_of(self, "models ratios"),
-            "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
-            "loads": len(self.models[0].loads),
+            "interval": {"confidence": CONFIDENCE, "method": "sign test over the medians of the loads"},
+            "loads": len(self.samples),
             "threads": self.threads or None,
             "ep": self.ep or None,
-            **json_of(self, "rounds runtime cpu_time sizes seconds"),
+            **json_of(self, "rounds runtime cpu_time sizes shapes busy seconds"),
         }
 
 
-def ratio_of(model: Latency, reference: Latency) -> LatencyRatio:
-    """Return the paired ratio of two models that ran in the same rounds."""
-    loads = [
-        [one / other for one, other in zip(ours, theirs, strict=True)]
-        for ours, theirs in zip(model.loads, reference.loads, strict=True)
-    ]
-    found = interval_of(list(chain.from_iterable(loads)))
-    medians = [median(load) for load in loads]
-    return LatencyRatio(
-        model.name, reference.name, found.median, low=min(found.low, *medians), high=max(found.high, *medians)
-    )
-
-
-def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:
-    """The milliseconds of each model from the seconds by part, model and round."""
-    return tuple(
-        Latency(name, tuple(tuple(seconds * 1e3 for seconds in times[place]) for times in parts))
-        for place, name in enumerate(names)
-    )
-
-
-def is_precise_enough(times: Sequence[Sequence[float]], precision: float) -> bool:
-    """Whether every model's ratio to the first is known to within `precision`.  times: seconds by model and round."""
-    first, *others = latencies([""] * len(times), [times])
-    return all(ratio_of(other, first).precision <= precision for other in others)
+def _interval_dict(state: Interval) -> dict[str, Any]:
+    """An interval for JSON; an unknown end is None."""
+    found = {"ratio": state.ratio, "low": state.low, "high": state.high if state.high < float("inf") else None}
+    return {**found, "loads": state.loads, "ms": state.milliseconds, "reference_ms": state.reference_milliseconds}
 
 
 def milliseconds_text(milliseconds: float) -> str:
@@ -203,6 +175,6 @@ def milliseconds_text(milliseconds: float) -> str:
 
 
 def short_names(names: list[str]) -> list[str]:
-    """File names without their folder, if it is the same for all."""
-    folders = {os.path.dirname(name) for name in names}
-    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
+    """File names without their folders, unless files of several folders have the same name."""
+    short = [os.path.basename(name) for name in names]
+    return short if len(set(short)) == len(set(names)) else names

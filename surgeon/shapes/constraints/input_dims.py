@@ -204,17 +204,23 @@ def _distinct(sets: Sequence[dict[str, int]]) -> list[dict[str, int]]:
 def _settle(free: Mapping[str, DynamicDim], sizes: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
     """Apply the caller's sizes, then those that follow from others: expressions, and totals of past and new."""
     settled = {**sizes, **chosen}
-    past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
-    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and not is_total(key)), None)
     for key in free:
         if key in chosen:
             continue
         value = evaluate(key, settled)
-        if value is None and past and is_total(key):
-            value = settled[past] + (settled[sequence] if sequence else 1)
+        value = total_size(key, free, settled) if value is None else value
         if value is not None and value >= 0:
             settled[key] = value
     return settled
+
+
+def total_size(key: str, free: Mapping[str, DynamicDim], sizes: Mapping[str, int]) -> int | None:
+    """The size of a dim that by its name counts past and new tokens together; None for others, and without sizes."""
+    past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
+    sequence = next((key for key, dim in free.items() if dim.kind() == "sequence" and not is_total(key)), None)
+    if not is_total(key) or past is None or not {past, sequence or past} <= sizes.keys():
+        return None
+    return sizes[past] + (1 if sequence is None else sizes[sequence])
 
 
 def usual_size(name: str) -> int:
