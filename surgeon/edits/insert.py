@@ -10,7 +10,7 @@ from onnx import GraphProto, NodeProto, ValueInfoProto, helper
 from surgeon.edits.attribute_text import format_attribute, parse_attribute, set_attributes
 from surgeon.errors import UsageError
 from surgeon.ir.scope import split_op
-from surgeon.ops.plugins.builtin_plugins import names_plugin
+from surgeon.ops.plugins.builtin_plugins import check_notes, names_plugin
 from surgeon.ops.schemas import check_node, schema
 from surgeon.ops.traversal import function_key, imports_of, names_read
 from surgeon.pipeline.editing.draft import ModelDraft
@@ -108,7 +108,7 @@ class Insert(Edit):
         draft.graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
-        return (*said, *(complaint.rstrip(".") for complaint in wrong))
+        return (*said, *check_notes([op] if not domain else []), *(complaint.rstrip(".") for complaint in wrong))
 
     def _replace(self, draft: ModelDraft, node: NodeProto, region: Subgraph) -> Iterable[str]:
         """Put the node in the place of others."""

@@ -17,6 +17,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ir.verifier import Violation, run_audit, verify
 from surgeon.ops.schemas import check_node, only_ort_knows
+from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import GRAPHS, all_nodes, function_key, imports_of, subgraphs
 
@@ -117,6 +118,8 @@ def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str |
     """Return onnx.checker's complaint about one node, or None; nodes of its bodies are checked separately."""
     if normalize_domain(node.domain) not in context.opset_imports:
         return None  # reported already, for the domain
+    if target_of_op(node.domain, node.op_type) is not None:
+        return None  # of another runtime, whose own check the rule or the edit has run
     opset = context.opset_imports[normalize_domain(node.domain)]
     if only_ort_knows(node.domain, node.op_type, opset):
         return next(iter(check_node(node, opset, lambda _: None)), None)
@@ -187,8 +190,10 @@ def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
     light.CopyFrom(function)
     imports = imports_of(function.opset_import)
     for node in light.node:
-        if only_ort_knows(node.domain, node.op_type, imports.get("", 1)):
-            complaint = next(iter(check_node(node, imports[""], lambda _: None, True)), None)
+        is_of_target = target_of_op(node.domain, node.op_type) is not None
+        if is_of_target or only_ort_knows(node.domain, node.op_type, imports.get("", 1)):
+            found = () if is_of_target else check_node(node, imports[""], lambda _: None, True)
+            complaint = next(iter(found), None)
             if complaint is not None:
                 return complaint
             node.domain = _UNCHECKED

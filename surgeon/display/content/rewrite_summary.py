@@ -20,6 +20,7 @@ from surgeon.display.content.near_misses import (
 )
 from surgeon.display.content.report import change, counted_line, edit_lines
 from surgeon.display.content.site import unnamed_reason
+from surgeon.ops.plugins.builtin_plugins import check_notes
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import FAILED_PROOF, Site
 from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_engine
@@ -150,6 +151,7 @@ def _notes(report: RewriteReport, names: SiteNames) -> Iterator[str]:
         reason = "the replacement ran by the rule's own pattern, so only its wiring is proved"
         found[reason] = Counter(names[site] for site in wired)
     yield from (f"{_named(counts)}: {reason}" for reason, counts in found.items())
+    yield from check_notes(node.op for site in report.sites for node in site.added)
     yield from _engine_lines(report)
     if report.assumptions:
         yield f"proved only {assumption_clause(report.assumptions)}"

@@ -8,7 +8,7 @@ and fails if one is missing; the check reports both.
 
 import json
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -96,6 +96,14 @@ def check_plugin(node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in
         whose = "" if found in own_plugins() else "TensorRT's built-in plugin "
         complaints.append(f'{whose}{found.name} is in {where}; write {NAMESPACE}="{found.namespace}".')
     return complaints
+
+
+def check_notes(ops: Iterable[str]) -> Iterator[str]:
+    """The checks of plugins in the default domain among these ops, as sentences without a full stop."""
+    for name in dict.fromkeys(op for op in ops if names_plugin("", op)):
+        is_known = any(one.is_declared for one in plugins()[name])
+        how = "compared with its declaration" if is_known else "not checked, because its declaration lists none"
+        yield f"inputs, outputs and attributes of the plugin {name} are {how}, and onnx.checker skips it"
 
 
 def advice(node: onnx.NodeProto) -> str:

@@ -160,7 +160,8 @@ def missing(domain: str, name: str, opset: int | None) -> str:
     where = display_domain(domain)
     if not versions:
         near = close_matches(name, operators(domain))
-        hint = f"the nearest are {', '.join(near)}" if near else "check the spelling and the domain"
+        plugin = "" if domain else "; if it is a plugin of TensorRT, declare it: --custom-ops plugins.toml"
+        hint = f"the nearest are {', '.join(near)}" if near else f"check the spelling and the domain{plugin}"
         return f"{where} has no op {name}; {hint}."
     return f"{where} has no {name} at opset {opset}; {name} needs opset {versions[0].since_version}."
 

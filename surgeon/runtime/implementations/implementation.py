@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
+from surgeon.ops.schemas.op_schema import history, normalize_domain
 from surgeon.ops.traits.declared_traits import declared_traits
 from surgeon.ops.traits.trait_lookup import DeclaredTraits, all_declared, declare, replace_declared
 from surgeon.runtime.implementations.function_pickling import PickledFunction, pickle_function, search_path
@@ -56,8 +57,8 @@ class Implementation:
 
     @property
     def name(self) -> str:
-        """The operator as `domain::Op`."""
-        return f"{self.domain}::{self.op}"
+        """The operator as `domain::Op`, or `Op` in the default domain."""
+        return f"{self.domain}::{self.op}" if self.domain else self.op
 
     @property
     def where(self) -> str:
@@ -111,7 +112,7 @@ def implements(
     only the rounding error of the dtype.
 
     Args:
-        name: `domain::Op`.
+        name: `domain::Op`; `ai.onnx::Op` for a plugin in the default domain.
         indices: positions of the inputs that hold indices.  They index the first axis of the first input that holds
             neither indices nor counts.  For another axis, see `like`.
         counts: positions of the inputs that hold counts, steps or sizes.
@@ -123,7 +124,7 @@ def implements(
         A decorator that returns the function unchanged.
 
     Raises:
-        UsageError: a name that is not `domain::Op` or is in ONNX's own domain; an input that the function does not
+        UsageError: a name that is not `domain::Op` or is an op of ONNX; an input that the function does not
             have; an unknown operator in `like`.
 
     Examples:
@@ -168,7 +169,7 @@ def _register(made: Implementation) -> Implementation:
 def unregister(name: str) -> None:
     """Forget the implementation of an operator, if there is one.  Raises UsageError for an invalid name."""
     _registered.pop(_divided(name), None)
-    declare(name, None)
+    declare("::".join(filter(None, _divided(name))), None)
 
 
 def _divided(name: str) -> tuple[str, str]:
@@ -176,9 +177,11 @@ def _divided(name: str) -> tuple[str, str]:
     domain, colons, op = name.rpartition("::") if isinstance(name, str) else ("", "", "")
     if not colons or not op.isidentifier():
         raise UsageError(f"Invalid operator {name!r}. Give domain and name, for example 'test.customop::CustomOpOne'.")
-    if domain in ("", "ai.onnx"):
+    if normalize_domain(domain):
+        return domain, op
+    if history("", op):
         raise UsageError(f"{name!r} is in ONNX's own domain, so it needs no implementation. Remove it.")
-    return domain, op
+    return "", op  # a plugin of TensorRT, which ignores the domain
 
 
 def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str], Implementation]:

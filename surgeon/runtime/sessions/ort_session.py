@@ -19,6 +19,7 @@ from google.protobuf.message import EncodeError
 
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.io.path_encoding import in_utf8
+from surgeon.ops.schemas.op_schema import history
 from surgeon.runtime.implementations.implementation import is_python, load
 from surgeon.runtime.sessions.engine_names import ONNX_RUNTIME
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
@@ -35,8 +36,9 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(float8e5m2)": (ml_dtypes.float8_e5m2, onnx.TensorProto.FLOAT8E5M2, np.uint8),
     "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
 }
-# Domains whose operators ORT itself defines: an unknown name there is a mistake, not a plugin.
+# Domains whose operators ORT itself defines.
 ORT_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+DEFAULT = frozenset(("", "ai.onnx"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
@@ -325,10 +327,18 @@ def _refused(error: Exception) -> SessionError:
     if newer is not None:
         line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
-    foreign = named is not None and named["domain"] not in ORT_DOMAINS
+    foreign = named is not None and is_foreign(named["domain"], named["op"])
     no_kernel = type(error).__name__ == "NotImplemented"
     lacks: Lack = "version" if newer is not None else "op" if foreign else "kernel" if no_kernel else ""
     return SessionError(line[:_LONGEST_LINE], lacks=lacks)
+
+
+def is_foreign(domain: str, op: str) -> bool:
+    """Whether ORT lacks an op because it is of another runtime: by its domain, or by a name that no ORT op has.
+
+    TensorRT ignores the domain of a plugin, so many plugins are in the default domain.
+    """
+    return domain not in ORT_DOMAINS or (domain in DEFAULT and not history("", op))
 
 
 def _ort_value(array: np.ndarray) -> Any:

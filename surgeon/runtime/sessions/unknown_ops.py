@@ -12,7 +12,7 @@ from surgeon.ops.traits.trait_lookup import has_traits
 from surgeon.ops.traversal import nodes_of
 from surgeon.runtime.implementations.implementation import available, is_python
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
-from surgeon.runtime.sessions.ort_session import ORT_DOMAINS
+from surgeon.runtime.sessions.ort_session import is_foreign
 from surgeon.text import join_first
 
 _NAMED = 3  # operators in one sentence
@@ -36,10 +36,11 @@ def unknown_ops_hint(model: ModelProto, custom_ops: Sequence[Path | str] = (), *
     found = unknown_ops(model, custom_ops)
     if not found:
         return ""
-    names = [f'"{domain}::{op}"' for domain, op in found]
+    names = [f'"{domain or "ai.onnx"}::{op}"' for domain, op in found]
     others = f" (likewise for {', '.join(names[1:_NAMED])}{', ...' * (len(names) > _NAMED)})" if names[1:] else ""
     advice = f"Register an implementation with @surgeon.implements({names[0]}), and pass the file with --custom-ops"
-    if target_of_op(*found[0]) is not None:  # torch does not have a target's op
+    domain, op = found[0]
+    if not domain or target_of_op(domain, op) is not None:  # torch does not have a target's op
         return f". {advice}{others}"
     where = "the rule file" if has_rules else "that file"
     return f". {advice}. If torch has the op, write surgeon.torch.implement({names[0]}) in {where} instead{others}"
@@ -49,14 +50,14 @@ def _unknown(model: ModelProto, custom_ops: Sequence[Path | str]) -> Iterator[tu
     known = {*available(custom_ops), *REFERENCE_KERNELS, *((one.domain, one.name) for one in model.functions)}
     for node in nodes_of(model):
         key = (node.domain, node.op_type)
-        if node.domain not in ORT_DOMAINS and key not in known and schema(*key) is None:
+        if is_foreign(*key) and key not in known and schema(*key) is None:
             yield key
 
 
 def _is_of_nobody(name: str) -> bool:
     """Whether no schema and no target defines an operator."""
     domain, op = split_op(name)
-    return domain not in ORT_DOMAINS and schema(domain, op) is None and target_of_op(domain, op) is None
+    return is_foreign(domain, op) and schema(domain, op) is None and target_of_op(domain, op) is None
 
 
 def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -> str:
@@ -68,7 +69,7 @@ def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -
     ops: qualified names of operators without those of local functions.  Raises UsageError as
     `surgeon.runtime.implementations.implementation.load` does.
     """
-    own = {"::".join(key) for key in available(custom_ops)}
+    own = {"::".join(filter(None, key)) for key in available(custom_ops)}
     has_libraries = not all(map(is_python, custom_ops))
     found = [
         name
@@ -77,7 +78,8 @@ def undeclared_hint(ops: Iterable[str], custom_ops: Sequence[Path | str] = ()) -
     ]
     if not found:
         return ""
+    example = found[0] if "::" in found[0] else f"ai.onnx::{found[0]}"
     return (
         f"proofs treat any number as a valid input of {join_first(found, _NAMED)}. If an input holds indices or "
-        f'counts, declare it, for example @surgeon.implements("{found[0]}", indices=(1,)), otherwise random=False'
+        f'counts, declare it, for example @surgeon.implements("{example}", indices=(1,)), otherwise random=False'
     )

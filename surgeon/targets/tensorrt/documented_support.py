@@ -14,6 +14,7 @@ from surgeon.ops.plugins.builtin_plugins import DOMAINS, NAMESPACE, advice, chec
 from surgeon.ops.plugins.plugin_declaration import own_plugins
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.schemas.op_schema import history, operators
 from surgeon.printed_commands import command
 from surgeon.targets.check_context import CheckContext
 from surgeon.targets.lint.dtype_conflicts import op_text
@@ -31,6 +32,7 @@ from surgeon.targets.tensorrt.support_matrix import (
     tensorrt_version,
 )
 from surgeon.targets.tensorrt.unsupported_ops import UNSUPPORTED_BY_RTX, reason_and_workarounds
+from surgeon.text import close_matches
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 is allowed only for inputs and outputs.
 NETWORK_DTYPES = frozenset(
@@ -212,7 +214,7 @@ class TensorrtSupport:
     def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
-        if domain in DOMAINS:
+        if domain in DOMAINS or not (domain or history("", name) or close_matches(name, operators(""))):
             own, reason = ", ".join(one.name for one in own_plugins()), "TensorRT has no built-in plugin of this name"
             declared = f"correct the name in the file or in the model; declared are: {own}"
             self._note("plugin", node, reason, declared if own else DECLARED)
