@@ -203,6 +203,12 @@ def own_plugins() -> Sequence[Plugin]:
     return list(_own.values())
 
 
+def replace_own_plugins(found: Sequence[Plugin]) -> None:
+    """Replace all declared plugins, for example in a worker process."""
+    _own.clear()
+    _own.update({(one.name, one.version): one for one in found})
+
+
 def _is_valid(key: str, value: Any) -> bool:
     if key in ("version", "namespace"):
         return isinstance(value, str)
