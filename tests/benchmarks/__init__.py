@@ -17,4 +17,6 @@ With `--transformers`, the latency of what they write, under ONNX Runtime, measu
 transformer_models   BERT-base and GPT-2 by torch's two exporters
 transformer_peers    what surgeon and each peer make of them, file to file
 latency              the tables
+
+With `--never-slower`, that of what `surgeon rewrite --measure` writes: `never_slower`, `never_slower_models`.
 """

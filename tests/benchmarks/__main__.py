@@ -3,6 +3,8 @@
 With `--speed`: processor times next to those of peers and of an earlier commit, with their bars.
 
 With `--transformers`: the latency of BERT-base and GPT-2 under ONNX Runtime as surgeon and its peers leave them.
+
+With `--never-slower`: that of twelve small models, and what `--measure` writes is held against all others.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from tests.benchmarks import speed
 from tests.benchmarks.bars import ALL_RULES, BARS, GELU_ALONE, PROVED, SECOND_RUN
 from tests.benchmarks.measure import Contender, Result, rounds
+from tests.benchmarks.never_slower_models import ROWS
 from tests.benchmarks.transformer_models import NAMES
 
 HERE = Path(__file__).parent
@@ -57,10 +60,15 @@ def main() -> int:
     if options.transformers:
         from tests.benchmarks.latency import tables
 
-        asked = ("seconds", "threads", "cpu_time", "sequences", "keep", "ep", "batch")
+        asked = ("threads", "cpu_time", "sequences", "keep", "ep", "batch")
         settings = {name: getattr(options, name) for name in asked}
-        fine = tables(options.works, **settings)
+        fine = tables(options.works, seconds=options.seconds or 60, **settings)
         return int(options.bars and not fine)
+    if options.never_slower:
+        from tests.benchmarks import never_slower
+
+        threads, seconds = options.threads or 2, options.seconds or 25
+        return int(not never_slower.tables(options.works, seconds=seconds, threads=threads, keep=options.keep))
     generator = hashlib.sha256((HERE / "works.py").read_bytes()).hexdigest()[:8]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-benchmarks"
     folder = cache / generator
@@ -88,13 +96,18 @@ def _arguments() -> argparse.Namespace:
         "works",
         nargs="*",
         help=f"of {', '.join(WORKS)}; with --transformers of {', '.join(NAMES)}; with --speed of "
-        f"{', '.join(speed.WORKS)} (default: all)",
+        f"{', '.join(speed.WORKS)}; with --never-slower of {', '.join(ROWS)} (default: all)",
     )
     parser.add_argument("--transformers", action="store_true", help="measure the latency of whole transformers instead")
+    parser.add_argument(
+        "--never-slower", action="store_true", help="hold --measure against its peers; exit with 1 if a line is missed"
+    )
     parser.add_argument("--speed", action="store_true", help="print the table of processor times and their bars")
     parser.add_argument("--before", metavar="COMMIT", help="earlier version that --speed compares with")
-    parser.add_argument("--seconds", type=float, default=60, help="for each table of a transformer (default 60)")
-    parser.add_argument("--threads", type=int, default=0, help="of a transformer (default: one on each physical core)")
+    parser.add_argument(
+        "--seconds", type=float, help="for each table of a transformer (default 60), or model of --never-slower (25)"
+    )
+    parser.add_argument("--threads", type=int, default=0, help="default: one on each core; with --never-slower 2")
     parser.add_argument(
         "--sequence", type=int, action="append", dest="sequences", help="of a transformer (default 128 and 512)"
     )
@@ -105,7 +118,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bars", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--keep", action="store_true", help="keep the generated models for the next time (4 GB)")
     options = parser.parse_args()
-    known = NAMES if options.transformers else tuple(speed.WORKS if options.speed else WORKS)
+    chosen = {"transformers": NAMES, "never_slower": ROWS, "speed": speed.WORKS}
+    known = next((tuple(names) for table, names in chosen.items() if getattr(options, table)), tuple(WORKS))
     if unknown := set(options.works) - set(known):
         parser.error(f"no work is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     options.works = options.works or list(known)

@@ -15,23 +15,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__)
+HERE = Path(__file__).parent
 LAYERS, HIDDEN, HEADS, VOCABULARY, LONGEST = 12, 768, 12, 1000, 512
-LIBRARIES = ("torch", "transformers", "onnx", "onnxscript")
+LIBRARIES = ("torch", "transformers", "diffusers", "onnx", "onnxscript")
 EXPORTERS = {"dynamo18": ("dynamo", 18), "ts17": ("torchscript", 17)}
 NAMES = tuple(f"{arch}-{exporter}" for arch in ("bert", "gpt2") for exporter in EXPORTERS)
 
 
-def exported(name: str) -> Path:
-    """The file of one of NAMES, such as `bert-dynamo18`; made on first use."""
+def exported(name: str, module: str = "tests.benchmarks.transformer_models") -> Path:
+    """The file that `python -m MODULE NAME PATH` writes, such as that of `bert-dynamo18`; made on first use."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surgeon-benchmarks-transformers"
-    key = hashlib.sha256(HERE.read_bytes()).hexdigest()[:8]
+    key = hashlib.sha256((HERE / f"{module.rpartition('.')[2]}.py").read_bytes()).hexdigest()[:8]
     folder = base / "-".join([*(f"{library}{metadata.version(library)}" for library in LIBRARIES), key])
     path = folder / f"{name}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f".{os.getpid()}-{path.name}"
-        subprocess.run((sys.executable, "-m", "tests.benchmarks.transformer_models", name, str(partial)), check=True)
+        subprocess.run((sys.executable, "-m", module, name, str(partial)), check=True)
         partial.replace(path)
     return path
 
@@ -56,14 +56,21 @@ def write(name: str, path: Path) -> None:
     """Export one of NAMES: inputs `input_ids` and `attention_mask`, int64 [batch, sequence]."""
     import torch
 
-    from tests.matrix.torch_export import quiet
     from tests.torch_models import FirstOutput
 
     arch, _, how = name.partition("-")
-    exporter, opset = EXPORTERS[how]
     inputs = {"input_ids": torch.randint(1, VOCABULARY, (2, 7)), "attention_mask": torch.ones(2, 7, dtype=torch.int64)}
-    module = FirstOutput(build(arch), tuple(inputs))
     axes = {key: {0: "batch", 1: "sequence"} for key in inputs}
+    export(FirstOutput(build(arch), tuple(inputs)), inputs, axes, path, EXPORTERS[how])
+
+
+def export(module: Any, inputs: dict[str, Any], axes: Any, path: Path, how: tuple[str, int] = ("dynamo", 20)) -> None:
+    """Export a module with its inputs by position, and their free axes by name; its first output is named `y`."""
+    import torch
+
+    from tests.matrix.torch_export import quiet
+
+    exporter, opset = how
     options: dict[str, Any] = {"opset_version": opset, "input_names": list(inputs), "output_names": ["y"]}
     if exporter == "torchscript":
         options |= {"dynamo": False, "dynamic_axes": axes}
