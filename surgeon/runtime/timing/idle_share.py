@@ -31,10 +31,10 @@ class IdleMeter:
         try:
             with open(self._stat, encoding="ascii") as file:
                 counts = [words[1:] for words in map(str.split, file) if words and words[0] in ours]
-        except OSError:  # not on Linux
+            tick = os.sysconf("SC_CLK_TCK")
+        except (OSError, AttributeError):  # not on Linux
             return nan, nan
         idle, total = (sum(int(word) for words in counts for word in words[part]) for part in (_IDLE, _ALL))
-        tick = os.sysconf("SC_CLK_TCK")
         return own + idle / tick, total / tick
 
 
