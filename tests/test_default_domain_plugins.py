@@ -6,6 +6,7 @@ import pytest
 import surgeon
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.plugins.builtin_plugins import names_plugin
+from surgeon.proof.model.load_check import refusal
 from surgeon.testing import parse
 from tests.command_line import one_sentence, run
 from tests.models import ops
@@ -139,6 +140,16 @@ def test_what_nobody_declares_is_refused(files):
     assert checked.exit_code == 1
     assert "TensorRT has no built-in plugin of this name" in checked.output
     assert "declare the plugin in plugins.toml" in " ".join(checked.output.split())
+
+
+def test_a_worker_process_knows_what_is_declared(files):
+    """ONNX Runtime's refusal counts as a missing op only for a declared plugin."""
+    model = parse(MODEL % "y = Squash<alpha = 1.0>(x)")
+    for declare in (False, True):
+        if declare:
+            surgeon.CheckOptions(custom_ops=[files / "declared.toml"])
+        refused = refusal(model, surgeon.CheckOptions())
+        assert refused.lacks == ("op" if declare else "")
 
 
 def test_ops_of_onnx_need_no_implementation():

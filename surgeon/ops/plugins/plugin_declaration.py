@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.schemas.attribute_values import dtype_number, type_string
+from surgeon.target_registry import owner
 from surgeon.text import did_you_mean
 
 SUFFIX = ".toml"
@@ -148,6 +149,7 @@ def declare_plugin(
     except (ValueError, RuleError) as error:
         raise UsageError(f"The plugin {name!r} cannot be declared: {str(error).rstrip('.')}.") from None
     is_declared = bool(inputs or outputs or fields)
+    owner.cache_clear()
     _own[name, version] = Plugin(
         name,
         version,
@@ -201,6 +203,13 @@ def declare_plugin_files(files: Sequence[Path | str]) -> Sequence[Path | str]:
 def own_plugins() -> Sequence[Plugin]:
     """The declared plugins."""
     return list(_own.values())
+
+
+def replace_own_plugins(found: Sequence[Plugin]) -> None:
+    """Replace all declared plugins, for example in a worker process."""
+    owner.cache_clear()
+    _own.clear()
+    _own.update({(one.name, one.version): one for one in found})
 
 
 def _is_valid(key: str, value: Any) -> bool:

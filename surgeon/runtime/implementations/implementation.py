@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
+from surgeon.ops.plugins.plugin_declaration import own_plugins, replace_own_plugins
 from surgeon.ops.schemas.op_schema import history, normalize_domain
 from surgeon.ops.traits.declared_traits import declared_traits
 from surgeon.ops.traits.trait_lookup import DeclaredTraits, all_declared, declare, replace_declared
@@ -308,14 +309,14 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
 
 
 def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
-    """Return the registrations of this process and of `custom_ops`, for `import_registry` in a worker.
+    """Return registrations and declared plugins of this process and of `custom_ops`, for `import_registry` in a worker.
 
     The worker does not have to run these files.  A function that cannot be pickled raises an error only when it is
     called.  Raises UsageError as `load` does.
     """
     given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
     files = [(file, _version(file), [*map(_sent, found)]) for file, found in given.items()]
-    return pickle.dumps((search_path(), [*map(_sent, _registered.values())], files, all_declared()))
+    return pickle.dumps((search_path(), [*map(_sent, _registered.values())], files, all_declared(), own_plugins()))
 
 
 _received: list[bytes] = []  # the last registry that this process received
@@ -329,13 +330,14 @@ def import_registry(data: bytes) -> None:
     """
     if not data or _received == [data]:
         return
-    path, registered, files, traits = pickle.loads(data)
+    path, registered, files, traits, plugins = pickle.loads(data)
     sys.path[:] = dict.fromkeys((*path, *sys.path))
     _registered.clear()
     _registered.update(((one.domain, one.op), one) for one in registered)
     _loaded.clear()
     _loaded.update((file, (version, found)) for file, version, found in files)
     replace_declared(traits)
+    replace_own_plugins(plugins)
     _received[:] = [data]
 
 

@@ -19,7 +19,7 @@ from google.protobuf.message import EncodeError
 
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.io.path_encoding import in_utf8
-from surgeon.ops.schemas.op_schema import history
+from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.runtime.implementations.implementation import is_python, load
 from surgeon.runtime.sessions.engine_names import ONNX_RUNTIME
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
@@ -38,7 +38,6 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
 }
 # Domains whose operators ORT itself defines.
 ORT_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
-DEFAULT = frozenset(("", "ai.onnx"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
@@ -334,11 +333,8 @@ def _refused(error: Exception) -> SessionError:
 
 
 def is_foreign(domain: str, op: str) -> bool:
-    """Whether ORT lacks an op because it is of another runtime: by its domain, or by a name that no ORT op has.
-
-    TensorRT ignores the domain of a plugin, so many plugins are in the default domain.
-    """
-    return domain not in ORT_DOMAINS or (domain in DEFAULT and not history("", op))
+    """Whether an op is of another runtime than ORT: TensorRT's plugins may be in the default domain too."""
+    return domain not in ORT_DOMAINS or target_of_op(domain, op) is not None
 
 
 def _ort_value(array: np.ndarray) -> Any:

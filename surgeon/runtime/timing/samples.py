@@ -112,8 +112,7 @@ def interval(samples: LatencySamples, candidate: int, reference: int = 0, shape:
     median is binomial(n, 1/2).  k is the largest number for which it is below k with a probability of at most 2.5 %
     (Conover, Practical Nonparametric Statistics, 3.2).
     """
-    logs = samples.log_seconds[:, shape]
-    logs = logs[~np.isnan(logs[:, [candidate, reference]]).any(axis=1)]
+    logs = _paired(samples, candidate, reference, shape).log_seconds[:, shape]
     ordered = sorted(logs[:, candidate] - logs[:, reference])
     k = _rank(len(ordered))
     low, high = (exp(ordered[k - 1]), exp(ordered[-k])) if k else (0.0, inf)
@@ -123,8 +122,14 @@ def interval(samples: LatencySamples, candidate: int, reference: int = 0, shape:
 
 def intervals(samples: LatencySamples, candidate: int, reference: int = 0, shape: int = 0) -> tuple[Interval, ...]:
     """The interval in each state with at least six loads; that of all loads if no state has as many."""
-    judged = [state for state in states(samples, shape) if len(state) >= FEWEST] or [samples]
+    paired = _paired(samples, candidate, reference, shape)
+    judged = [state for state in states(paired, shape) if len(state) >= FEWEST] or [paired]
     return tuple(interval(state, candidate, reference, shape) for state in judged)
+
+
+def _paired(samples: LatencySamples, candidate: int, reference: int, shape: int) -> LatencySamples:
+    """The loads that have both."""
+    return samples[~np.isnan(samples.log_seconds[:, shape][:, [candidate, reference]]).any(axis=1)]
 
 
 def outcome_of(found: Sequence[Interval]) -> str:
