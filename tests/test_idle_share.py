@@ -75,6 +75,8 @@ def test_this_machine_says_it() -> None:
         (0.75, 4, 4, 0.25),
         (0.75, 8, 4, 0.25),
         (0.9, 4, 64, 0.0),
+        (0.9, 0, 64, 0.0),
+        (0.8, 0, 64, 0.2),
     ],
 )
 def test_a_machine_is_busy_if_threads_lack_processors(idle: float, threads: int, processors: int, busy: float) -> None:

@@ -10,7 +10,7 @@ STAT = "/proc/stat"
 """Processor times since the start of the system, as Linux counts them; see proc_stat(5)."""
 _IDLE = slice(3, 5)  # idle, and waiting for a disk
 _ALL = slice(0, 8)  # without the times of guests, which are also in those of users
-SPARE = 0.25  # processors that other processes may use although all are needed: a machine is never quite idle
+SPARE = 1 / 8  # share of the needed processors that others may use: a machine is never quite idle
 
 
 class IdleMeter:
@@ -49,5 +49,5 @@ def busy_share(idle: np.ndarray, threads: int, processors: int) -> float:
     One thread that waits for a processor delays all others of an operator, so latencies of several threads are then
     those of the other processes.  idle: the share that was free, by load; NaN if unknown.  threads: 0 for all.
     """
-    used, needed = 1 - float(np.median(idle)), threads or processors
-    return used if needed > 1 and used * processors > max(0, processors - needed) + SPARE else 0.0
+    used, needed = 1 - float(np.median(idle)), min(threads or processors, processors)
+    return used if needed > 1 and used * processors > processors - needed * (1 - SPARE) else 0.0
