@@ -35,7 +35,8 @@ def document(found: Bench) -> Document:
 
 def _rows(label: Sequence[str], ratio: LatencyRatio) -> Iterator[Sequence[Cell]]:
     """The rows of one ratio; without ratios on a busy machine, because they mean nothing."""
-    for state in ratio.states[: 1 if ratio.is_busy else None]:
+    states = ratio.states[: 1 if ratio.is_busy else None]
+    for name, state in zip(("fast", "slow"), states, strict=False):
         word = UNDECIDED if ratio.is_busy else state.outcome
         milliseconds = state.reference_milliseconds, state.milliseconds
         beside = Number("", 1.0), Number("", 1.0)
@@ -43,7 +44,8 @@ def _rows(label: Sequence[str], ratio: LatencyRatio) -> Iterator[Sequence[Cell]]
             interval = Number(f"{state.low:.3f} to {state.high:.3f}", state.low)
             beside = Number(f"{state.ratio:.3f}", state.ratio), interval
         numbers = (*(Number(milliseconds_text(number), number) for number in milliseconds), *beside)
-        yield *(Span(text, "code") for text in label), *numbers, Span(word, ROLES.get(word, ""))
+        which = f" ({name} state, {state.loads} loads)" if states[1:] else ""
+        yield *(Span(text, "code") for text in label), *numbers, Span(f"{word}{which}", ROLES.get(word, ""))
 
 
 def bench_lines(found: Bench) -> Iterator[tuple[Text, Text]]:
@@ -60,10 +62,6 @@ def bench_lines(found: Bench) -> Iterator[tuple[Text, Text]]:
         yield outcome(UNDECIDED), f"{used}, and threads wait for each other. Try again, or measure with --threads 1."
     yield "ratio", f"of the {time} to that of {first} in the same load: median, interval by the sign test"
     yield "loads", f"{loads}; {seconds_text(found.seconds)}"
-    states = next((ratio.states for ratio in found.ratios if len(ratio.states) > 1 and not found.busy), ())
-    if states:
-        fast, slow = (f"{milliseconds_text(one.reference_milliseconds)} ms in {one.loads} loads" for one in states)
-        yield "states", f"the machine has two: {first} takes {fast} and {slow}"
 
 
 def _sizes_text(sizes: Mapping[str, int]) -> str:
