@@ -9,7 +9,7 @@ import pytest
 
 from surgeon.runtime.timing.samples import Interval
 from tests.bench_results import bench_of
-from tests.benchmarks.never_slower import COLUMNS, MEASURED, distinct, lines, verdict
+from tests.benchmarks.never_slower import COLUMNS, MEASURED, Measurement, distinct, lines, verdict
 from tests.benchmarks.never_slower_models import DECODE_LIMIT, LIMIT, ROWS, Row
 from tests.real_models.catalogue import MODELS
 
@@ -52,9 +52,9 @@ def test_verdicts_look_at_both_ends_in_each_state(ends: list[tuple[float, float]
 def test_lines_hold_ours_against_the_best_of_the_others(ours: float | None, word: str) -> None:
     """The best is the one with the lowest ratio; a contender without a file has no figure."""
     times = {"original": 10.0, "onnxslim": 8.0, "--rules ort": 9.0, **({MEASURED: ours} if ours else {})}
-    places = {name: number for number, name in enumerate(times)}
-    row = Row("model", ({"batch": 1, "sequence": 16},))
-    ((line, fine),) = lines(row, places, bench_of({name: [time] * 12 for name, time in times.items()}))
+    found = bench_of({name: [time] * 12 for name, time in times.items()})
+    run = Measurement({name: number for number, name in enumerate(times)}, found)
+    ((line, fine),) = lines(Row("model", ({"batch": 1, "sequence": 16},)), run, run, [run.best(0)])
     cells = line.strip("| ").split(" | ")
     assert cells[:7] == ["model", "1 × 16", "10.00", "0.900", "—", "—", "—"]
     assert cells[7:9] == ["—", "0.800"]
