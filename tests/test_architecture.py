@@ -49,18 +49,18 @@ BUDGETS = {
     "beside the packages": 1_350,  # sizes with units, for options and for settings
     "cli": 2_700,  # shapes of a benchmark
     "diagnostics": 1_800,
-    "display": 6_520,  # ratios by shape and state
+    "display": 6_600,  # ratios by shape and state, and measured choices
     "edits": 7_040,  # bounds of sizes that depend on data
     "file": 4_710,  # data files that users name
     "ir": 2_490,  # plugins in the default domain
     "ops": 4_650,  # ops with a size that depends on data, and what is checked of a plugin
-    "patterns": 300,
-    "pipeline": 6_780,  # the limit of folding and the file of weights as settings
+    "patterns": 312,  # the forms of fusions
+    "pipeline": 7_390,  # the choice among forms by measurement
     "precision": 5_620,
     "proof": 10_500,
-    "rules": 11_970,  # a limit of folding that users state
-    "rules of `patterns`": 14_720,  # what the test suites of other optimizers ask for
-    "runtime": 13_090,  # latencies by load, state of the machine and shape; plugins in the default domain
+    "rules": 12_090,  # forms of fusions, and rules that are named
+    "rules of `patterns`": 14_727,  # what the test suites of other optimizers ask for
+    "runtime": 13_230,  # latencies by load, state and shape; graphs after loading
     "shapes": 7_340,  # a total of past and new tokens, for a shape that leaves it out
     "targets": 3_500,
     "torch": 4_730,

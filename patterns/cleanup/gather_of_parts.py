@@ -5,8 +5,6 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
 
-MOST_PARTS = 8
-
 
 class SplitIndices(Captures):
     """A tensor, the indices and the axes: of the Gathers, of the Split, and of the Concat."""
@@ -30,7 +28,7 @@ def gathers(count: int) -> Callable[[Graph, SplitIndices], Tensor]:
     return pattern
 
 
-@rule(patterns=[gathers(count) for count in range(2, MOST_PARTS + 1)], target="any")
+@rule(patterns=[gathers(count) for count in range(2, 9)], target="any")
 def gather_of_parts(g: Graph, m: SplitIndices) -> Tensor:
     """Gather with all indices at once instead of one part after the other.
 

@@ -32,16 +32,6 @@ def either_biased(
     return tuple(g.any_of(*outputs) for outputs in zip(*made, strict=True))
 
 
-def without_sum(pattern: Callable[[Graph, Residual], tuple[Tensor, ...]]) -> Callable[[Graph, Residual], Tensor]:
-    """Return a pattern for the norm without its sum, which nothing else uses."""
-
-    def norm(g: Graph, m: Residual) -> Tensor:
-        return pattern(g, m)[0]
-
-    norm.__doc__ = f"{pattern.__doc__}  Nothing else uses the sum."
-    return norm
-
-
 def residual_sum(g: Graph, m: Residual) -> Tensor:
     """x + skip + bias, with an optional bias, in the order of the kernel, because x and skip may cancel.
 

@@ -2,14 +2,19 @@
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
-from ._residual import Residual, any_residual, either_biased, fits_skip_norm_kernel, is_added, residual_sum, without_sum
+from ._residual import Residual, any_residual, either_biased, fits_skip_norm_kernel, is_added, residual_sum
 from .layer_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
-    """LayerNorm(x + bias + skip) in one node, and the sum, which the next layer adds to.  The bias is optional."""
+    """The norm and the sum, which the next layer adds to."""
     total = any_residual(g, m)
     return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
+
+
+def alone(g: Graph, m: Residual) -> Tensor:
+    """LayerNorm(x + bias + skip).  The normalisation is one node, and the bias is optional."""
+    return with_sum(g, m)[0]
 
 
 def node(g: Graph, m: Residual) -> Tensor:
@@ -23,13 +28,18 @@ def node_with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     return made[0], made[3]
 
 
-def biased(g: Graph, m: Residual) -> tuple[Tensor, ...]:
+def biased_with_sum(g: Graph, m: Residual) -> tuple[Tensor, ...]:
     """The node without a bias, of a tensor with a bias, and the sum."""
     return either_biased(g, m, node_with_sum)
 
 
+def biased(g: Graph, m: Residual) -> Tensor:
+    """The same if the sum is not used."""
+    return biased_with_sum(g, m)[0]
+
+
 @rule(
-    patterns=[without_sum(with_sum), with_sum, without_sum(biased), biased],
+    patterns=[alone, with_sum, biased, biased_with_sum],
     conditions=[is_added, fits_skip_norm_kernel],
     form_patterns=[node, node_with_sum],
 )

@@ -2,15 +2,20 @@
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
-from ._residual import Residual, any_residual, either_biased, fits_skip_norm_kernel, is_added, residual_sum, without_sum
+from ._residual import Residual, any_residual, either_biased, fits_skip_norm_kernel, is_added, residual_sum
 from .rms_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
-    """RMSNorm(x + bias + skip) in one node, and the sum, which the next layer adds to.  The bias is optional."""
+    """The norm and the sum, which the next layer adds to."""
     total = any_residual(g, m)
     runtimes = g.simplified_layer_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)
     return g.any_of(runtimes, g.rms_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)), total
+
+
+def alone(g: Graph, m: Residual) -> Tensor:
+    """RMSNorm(x + bias + skip).  The normalisation is one node, and the bias is optional."""
+    return with_sum(g, m)[0]
 
 
 def node(g: Graph, m: Residual) -> Tensor:
@@ -24,13 +29,18 @@ def node_with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     return made[0], made[3]
 
 
-def biased(g: Graph, m: Residual) -> tuple[Tensor, ...]:
+def biased_with_sum(g: Graph, m: Residual) -> tuple[Tensor, ...]:
     """The node without a bias, of a tensor with a bias, and the sum."""
     return either_biased(g, m, node_with_sum)
 
 
+def biased(g: Graph, m: Residual) -> Tensor:
+    """The same if the sum is not used."""
+    return biased_with_sum(g, m)[0]
+
+
 @rule(
-    patterns=[without_sum(with_sum), with_sum, without_sum(biased), biased],
+    patterns=[alone, with_sum, biased, biased_with_sum],
     conditions=[is_added, fits_skip_norm_kernel],
     form_patterns=[node, node_with_sum],
 )

@@ -15,6 +15,7 @@ SECTIONS: Mapping[str, str] = {
     "Many models": "over to resume rows baseline jobs engine own_proofs model_time model_memory",
     "Checks": "check require_proof expect keep_going dims inputs seed rtol atol layers custom_ops assume proof_time "
     "run_time coverage cache",
+    "Speed": "measure at threads budget",
     "Files": "dry_run force external_data",
     "Output": "report_path as_json diff verbose quiet",
 }

@@ -245,6 +245,27 @@ _NEAR = ("attention:padded_attention", "monotone_argmax")
 _STANDARD = ("dynamic_quantize_lstm", *_NEAR)
 APPROXIMATE = {"ort": _NEAR, "transformers": _NEAR, "tensorrt": _STANDARD, "onnx": _STANDARD}
 
+FAMILIES = {
+    "attention": ("attention", "attention_canonicalization", "rotary"),
+    "norms": ("norms",),
+    "activations": ("activations",),
+    "linear": ("linear_algebra", "convolution", "weight_folding", "quantization"),
+}
+"""Folders of fusions that a model may do without; the other rules prepare the model for them."""
+
+_SKIP_NORMS = "skip_layer_norm", "skip_rms_norm"
+FORMS = {
+    "residual": {
+        "summed first": ("residual_sum", "residual_rms_sum", *_SKIP_NORMS),
+        "inside the norm": _SKIP_NORMS,
+        "as it is": (),
+    },
+    "projections": {"as they are": (), "as one product": ("separate_qkv_attention",)},
+    "attention biases": {"as they are": (), "inside the attention": ("qkv_biases",)},
+    "activation bias": {"inside the activation": ("bias_gelu", "bias_fast_gelu"), "as it is": ()},
+}
+"""Other forms of one fusion, each with its rules.  A provider's default form has the rules that a group uses there."""
+
 _OLD_AND_NEW = """
     active_instance_norm_plugin:instance_norm_activation_plugin attention_cache:attention_kv_cache
     attention_of_heads:attention_4d_kv attention_of_one_projection:packed_qkv_attention

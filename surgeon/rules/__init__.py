@@ -6,6 +6,7 @@ It runs no model, so it must not import `proof` or anything above.  Start with `
 
 __all__ = [
     "catalogue",
+    "choices",
     "definition_checks",
     "edit_aliases",
     "functions",

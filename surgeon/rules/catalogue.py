@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -39,14 +40,16 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
 
     A name is a group of an installed pack, a rule file in it (all its rules), one rule, `file:rule`,
     `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`.  A string may list several with commas,
-    and `-name` excludes rules.  A rule that several names resolve to runs at the first of them.  Raises RuleError for
+    and `-name` excludes rules.  A rule that several names resolve to runs at the first of them; by its own name it runs
+    on any execution provider.  Raises RuleError for
     an unknown name, with the nearest ones, and for an inconsistent rule outside of packs; UsageError for anything that
     is neither a name nor a rule.
     """
     if isinstance(names, (str, bytes, Rule, LocalFunction)) or not isinstance(names, Iterable):
         names = [names]
     found: dict[str, tuple[Rule, ...]] = {}
-    less: set[Rule] = set()
+    less: list[tuple[Rule, ...]] = []
+    texts: set[str] = set()
     for item in names:
         if isinstance(item, LocalFunction):
             item = item.as_rule()
@@ -60,13 +63,15 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
             )
         for name in (part.strip() for part in item.split(",")):
             if name.startswith("-"):
-                less.update(_resolve_one(name[1:]))
+                less.append(_resolve_one(name[1:]))
             elif name:
+                texts.add(name)
                 found[name] = (*_resolve_one(name), *(_approximate_members(name) if approximate else ()))
     if not found:
         raise RuleError(f"--rules {'selects no rule' if less else 'is empty'}. `{command('rules')}` lists all rules.")
     if less:
         found = _excluded(found, less)
+    found = _for_any_provider(found, texts)
     modules = [point.module for point in entry_points()]
     for rule in unique_rules(found):
         if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
@@ -98,14 +103,25 @@ def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return left
 
 
-def _excluded(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
-    absent = less.difference(*found.values())
-    if absent:
+def _excluded(found: dict[str, tuple[Rule, ...]], less: Sequence[tuple[Rule, ...]]) -> dict[str, tuple[Rule, ...]]:
+    """The selection without rules.  less: for each excluded name, its rules, of which at least one must be selected."""
+    selected = set(unique_rules(found))
+    absent = next((rules for rules in less if selected.isdisjoint(rules)), None)
+    if absent is not None:
         raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is excluded, but --rules does not select it.")
-    left = {name: tuple(rule for rule in rules if rule not in less) for name, rules in found.items()}
+    gone = set().union(*less)
+    left = {name: tuple(rule for rule in rules if rule not in gone) for name, rules in found.items()}
     if not any(left.values()):
         raise RuleError("--rules excludes every rule that it selects. Keep at least one.")
     return left
+
+
+def _for_any_provider(found: dict[str, tuple[Rule, ...]], names: set[str]) -> dict[str, tuple[Rule, ...]]:
+    """The selection in which the rules of these names run on any execution provider, in their groups too."""
+    inner = {name.rpartition(":")[2] for name in names}
+    rules = {rule for rules in found.values() for rule in rules if rule.ep and rule.name in inner}
+    anywhere = {rule: replace(rule, ep=None) for rule in rules}
+    return {name: tuple(anywhere.get(rule, rule) for rule in rules) for name, rules in found.items()}
 
 
 def packs() -> dict[str, list[str]]:
@@ -146,7 +162,7 @@ def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
 
 
 def _pack_table(module: str, name: str) -> Mapping[str, Any]:
-    """The table GROUPS, PURPOSES, APPROXIMATE or RENAMED of a pack's module; empty if it has none."""
+    """The table GROUPS, PURPOSES, APPROXIMATE, RENAMED, FAMILIES or FORMS of a pack's module; empty if it has none."""
     table: Mapping[str, Any] = getattr(_import(module), name, {})
     return table
 
@@ -158,6 +174,21 @@ def groups() -> dict[str, list[str]]:
         for name, members in _pack_table(point.module, "GROUPS").items():
             found.setdefault(name, []).extend(members)
     return found
+
+
+def families() -> dict[str, tuple[str, ...]]:
+    """The families of all packs, from their `FAMILIES`: beginnings of the names of their modules."""
+    tables = [(point.module, _pack_table(point.module, "FAMILIES")) for point in entry_points()]
+    return {
+        name: tuple(f"{module}.{folder}." for folder in folders)
+        for module, table in tables
+        for name, folders in table.items()
+    }
+
+
+def forms() -> dict[str, Mapping[str, Sequence[str]]]:
+    """By choice, the forms of one fusion, each with the names of its rules, from the `FORMS` of all packs."""
+    return {name: found for point in entry_points() for name, found in _pack_table(point.module, "FORMS").items()}
 
 
 def default_group(target: str) -> str:

@@ -110,7 +110,7 @@ class Rule(ResultBase):
     differs: Mapping[str, str] = field(default_factory=dict)
     """Kinds of inputs for which it changes outputs on purpose, and how."""
     ep: str | None = None
-    """The only execution provider that benefits from it; None: all do."""
+    """The only execution provider on which groups use it, because it is faster there; None: on all."""
     unsuited: Mapping[str, str] = field(default_factory=dict)
     """Targets that run a kind of form that it has, but must not get this one, and why."""
     dtypes: tuple[str, ...] = ()
@@ -376,7 +376,8 @@ def rule(
             constant_rows, offset, small; holes and hidden_rows of masks; indices that count backwards).  Such a rule
             runs as an approximate one, unless it differs only for non_finite inputs, or for indices that count
             backwards from the end of a table.
-        ep: the only execution provider on which the rule is useful: "cpu", "cuda", ...
+        ep: the only execution provider on which groups use the rule, because it is faster there: "cpu", "cuda", ...
+            Whoever names the rule gets it on any.
         unsuited: targets that accept a kind of form that the rule has, but not this one, and why: {"tensorrt": "it
             takes four axes only"}.
         dtypes: allowed dtypes of the first output of a match: "floats" (float16, bfloat16, float32 and float64), the

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from surgeon.cli.options import Spelling, derived_command
+from surgeon.cli.param_types import SHAPE
 from surgeon.cli.report_file import run_and_report
 from surgeon.errors import UsageError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     without="progress",
     shared="report_path quiet diff verbose",
     jobs=Spelling(section="Checks"),
+    at=Spelling(metavar="NAME=N,...", type=SHAPE, multiple=True),
 )
 def rewrite(
     source: str,

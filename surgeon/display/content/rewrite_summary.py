@@ -21,6 +21,7 @@ from surgeon.display.content.near_misses import (
 from surgeon.display.content.report import change, counted_line, edit_lines
 from surgeon.display.content.site import unnamed_reason
 from surgeon.ops.plugins.builtin_plugins import check_notes
+from surgeon.pipeline.reports.measurement import KEPT
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.reports.site import FAILED_PROOF, Site
 from surgeon.runtime.sessions.engine_names import KERNEL_ENGINES, replacement_engine
@@ -64,6 +65,10 @@ def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text
     yield outcome(report.outcome), _outcome_words(report, names)
     if report.default_group:
         yield "rules", f"{report.default_group}, the default for target {report.target}"
+    if report.measurement is not None:
+        from surgeon.display.content.measurement import measured_rows  # not at the top: few rewrites measure
+
+        yield from measured_rows(report.measurement)
     yield from lines_of("undone", _undone_lines(report))
     yield from lines_of("why", _unproved_lines(report, names))
     yield from lines_of("note", _notes(report, names))
@@ -75,6 +80,8 @@ def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text
 
 def _outcome_words(report: RewriteReport, names: SiteNames) -> str:
     """How many sites are proved, and the comparison of whole models."""
+    if report.measurement is not None and report.measurement.outcome == KEPT:
+        return "the model stays as it is"
     if report.outcome == "unchanged":
         return "nothing left to do" if any(already_lines(report)) else "no rule matched"
     return "; ".join(_outcome_parts(report, names)).removeprefix("whole model unproved: ")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from surgeon.pipeline.reports.edit_report import EditReport
+from surgeon.pipeline.reports.measurement import Measurement
 from surgeon.pipeline.reports.report import OUTCOMES, UNCHANGED, Report
 from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
@@ -80,6 +81,8 @@ class RewriteReport(Report):
     """Why the target's runtime ran no replacement in proofs, as a clause; empty if it did."""
     next_steps: tuple[str, ...] = ()
     """The steps before the model runs on the target, such as sizes to give, one clause each."""
+    measurement: Measurement | None = None
+    """How the forms of the rules were chosen; None if they were not measured."""
 
     @property
     def named(self) -> frozenset[str]:
@@ -168,7 +171,7 @@ class RewriteReport(Report):
             **json_of(self, "source output target ep? rules=selection default_group? outcome assumptions?"),
             **json_of(self, "nodes_before nodes_after constants edited? upgrade not_upgraded"),
             **({"unused": list(self.unused)} if self.unused else {}),
-            **json_of(self, "dims? refused? next_steps? counts"),
+            **json_of(self, "dims? refused? next_steps? counts measurement?"),
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
             "rolled_back": [site.to_dict(places.get(id(site.proof))) for site in self.rolled_back],
             "misses": [json_of(miss, MISS_KEYS) for miss in self.misses],

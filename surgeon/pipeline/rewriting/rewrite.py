@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
@@ -23,7 +23,12 @@ from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import default_group, resolve, unique_rules
 from surgeon.rules.matching.match import Match
 
+if TYPE_CHECKING:
+    from surgeon.pipeline.measuring.measure import Measure
+
 __all__ = ["Rules", "find", "rewrite"]
+
+BUDGET = 120.0  # seconds
 
 
 def rewrite(
@@ -46,6 +51,10 @@ def rewrite(
     force: bool = False,
     expect: Mapping[str, int] | None = None,
     upgrade: UpgradeChoice = "none",
+    measure: bool = False,
+    at: Sequence[Mapping[str, int]] = (),
+    threads: int = 0,
+    budget: float = BUDGET,
     options: CheckOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, RewriteReport]:
@@ -79,6 +88,12 @@ def rewrite(
         expect: required number of sites, by rule; another number is an error, and nothing is written.
         upgrade: raise the opset first, to N or with "auto" to the lowest opset that the matching rules need, unless a
             node would change its meaning.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
+        measure: choose among the forms of the rules by measurement, and write a model only if its latency is at most
+            1.01 of the model's at each shape.
+        at: sizes of dynamic dimensions of the inputs, for one shape to measure.  A size that follows from others may be
+            left out.
+        threads: number of threads for one operator; 0 means one per physical core.
+        budget: time for measurements, in seconds.
         options: seeds, sizes, tolerances and limits of the checks.
         progress: called with the rule's name and the number of rewrites so far, and with "prove", "check" and "bisect".
 
@@ -110,12 +125,26 @@ def rewrite(
     )  # fmt: skip
     rule_set.require()
     rule_set.report.default_group = group
+    chosen = _measured(rule_set, at, threads, budget) if measure else rule_set
+    if not measure and (at or threads or budget != BUDGET):
+        raise UsageError("Shapes, threads and a budget are for measurements. Add measure=True, or leave them out.")
+    if measure and dry_run:
+        raise UsageError("A measurement writes and runs models, so a dry run cannot choose. Leave out one of the two.")
     with gc_paused():
-        made, _ = run(source, [rule_set], replace(checks, progress=progress), Saving(output, external_data, force))
+        made, _ = run(source, [chosen], replace(checks, progress=progress), Saving(output, external_data, force))
     report = rule_set.report
     if report.rolled_back and not keep_going:
         raise CheckFailed(rollback_message(report), report, made)
     return ModelAndReport((made, report))
+
+
+def _measured(rule_set: RuleSet, at: Sequence[Mapping[str, int]], threads: int, budget: float) -> "Measure":
+    """The choice among the forms of rules.  Raises UsageError for invalid options."""
+    from surgeon.pipeline.measuring.measure import Measure  # not at the top: few runs measure
+
+    found = Measure(rule_set, at, threads, budget)
+    found.require()
+    return found
 
 
 def _listed(given: str | Sequence[str]) -> Sequence[str]:

@@ -226,8 +226,9 @@ class TimedSession(OrtSession):
     """One model as in production: all of ORT's optimisations, its arena, several threads, any provider.
 
     threads: for one operator, 0 for one per physical core.  provider: ORT's name of it.  The threads of a session sleep
-    between runs, so that sessions in one process do not slow each other.  Raises UsageError if the provider does not
-    work on this machine, because ORT would use the CPU provider instead.
+    between runs, so that sessions in one process do not slow each other.  optimized: where ORT saves the graph that it
+    runs.  Raises UsageError if the provider does not work on this machine, because ORT would use the CPU provider
+    instead.
     """
 
     def __init__(
@@ -237,11 +238,14 @@ class TimedSession(OrtSession):
         *,
         threads: int = 0,
         provider: str = _CPU,
+        optimized: pathlib.Path | None = None,
     ) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        if optimized is not None:
+            options.optimized_model_filepath = _in_utf8(optimized)
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._open(model, custom_ops, options, provider)

@@ -56,7 +56,8 @@ def bench(
         inputs: arrays by input name, or one .npz file of them.  By default, inputs are generated.
         dims: sizes of dynamic dimensions by name, for generated inputs.  A size that follows from others may be left
             out.
-        at: sizes of one shape of the inputs, in addition to those of `dims`; each shape is measured.
+        at: sizes of dynamic dimensions of the inputs, for one shape to measure.  A size that follows from others may be
+            left out.
         seed: seed of the generated inputs and of the order.
         threads: number of threads for one operator; 0 means one per physical core.
         ep: execution provider of ONNX Runtime, for example cpu, cuda, dml or tensorrt.
@@ -104,7 +105,7 @@ def bench(
     sources = [resolve_model(model) for model in models]
     for path in filter(is_python, as_list(custom_ops)):
         raise UsageError(f"Ops that a Python file implements cannot be timed: {path}. Give a library of custom ops.")
-    libraries, provider = require_libraries(as_list(custom_ops)), _provider(ep)
+    libraries, provider = require_libraries(as_list(custom_ops)), ort_provider(ep)
     wanted = [{**(dims or {}), **shape} for shape in at or [{}]]
     with ExitStack() as stack:
         opened = [stack.enter_context(Model.open(source)) for source in sources]
@@ -167,7 +168,7 @@ def _require(
         raise UsageError(f"Invalid precision {precision}. Give at least 0, for example 0.01.")
 
 
-def _provider(ep: str) -> str:
+def ort_provider(ep: str) -> str:
     """ONNX Runtime's name of an execution provider; raises UsageError for one that is not installed."""
     from surgeon.runtime.sessions.ort_session import installed_providers
 
