@@ -113,7 +113,8 @@ BY_EXPORTS = {
     *("flattened_batch_matmul", "flattened_linear", "unit_dim_transpose"),
     *("broadcast_kv_heads", "broadcast_mask"),
     "half_precision_norm_rounded",  # constants that are stored
-    "no_op_zeros",
+    *("no_op_zeros", "cast_full"),  # sizes that are inputs, so that most tensors are too large
+    "pad_conv_integer",  # a zero point that is fixed, which is not made up
     "expanded_scalar_where",  # a number that is spread, which is not made up
     "no_op_scatter",  # places in order, which are not made up
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not

@@ -298,7 +298,7 @@ def commands() -> Sequence[tuple[str, ...]]:
         ("upgrade", "in.onnx", "out.onnx", "--opset", "21", "--run-time", "9"),
         ("edit", "in.onnx", "out.onnx", "--strip-doc", "--metadata", "by=me", "--check", "model", "--run-time", "9"),
         ("compare", "in.onnx", "in.onnx", "--run-time", "9"),
-        ("bench", "in.onnx", "in.onnx", "--loads", "1", "--seconds", "0", "--run-time", "9"),
+        ("bench", "in.onnx", "in.onnx", "--at", "n=2", "--loads", "1", "--seconds", "0", "--run-time", "9"),
         ("rewrite", "in.onnx", "out.onnx", "--inline", "all", "--rules", "gelu", "--check", "none"),
     )
 

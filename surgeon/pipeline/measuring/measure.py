@@ -120,7 +120,7 @@ class _Search:
         """The chosen variant, None for the original, and the record."""
         start, sampler = self.variants.start(), self.sampler
         is_new = bool(start.fired) and not (start.key and start.key == sampler.original)
-        races = search(start, self._neighbours, sampler, self._is_over, [sampler.original]) if is_new else []
+        races = search(start, self._neighbours, sampler, self._is_over, seen=[sampler.original]) if is_new else []
         if not is_new or sampler.busy:
             return start, self._record(BUSY if sampler.busy else SAME_GRAPH, start, races)
         for variant in races[-1].ranking[:MOST_RESULTS] if races else [start]:

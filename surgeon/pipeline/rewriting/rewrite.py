@@ -90,7 +90,7 @@ def rewrite(
             node would change its meaning.  In Python, `RewriteReport.not_upgraded` says why the opset stayed lower.
         measure: choose among the forms of the rules by measurement, and write a model only if its latency is at most
             1.01 of the model's at each shape.
-        at: sizes of dynamic dimensions of the inputs, for one shape to measure.  A size that follows from others may be
+        at: sizes of the dynamic dimensions of inputs at one shape to measure.  A size that follows from others may be
             left out.
         threads: number of threads for one operator; 0 means one per physical core.
         budget: time for measurements, in seconds.

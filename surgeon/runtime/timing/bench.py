@@ -56,7 +56,7 @@ def bench(
         inputs: arrays by input name, or one .npz file of them.  By default, inputs are generated.
         dims: sizes of dynamic dimensions by name, for generated inputs.  A size that follows from others may be left
             out.
-        at: sizes of dynamic dimensions of the inputs, for one shape to measure.  A size that follows from others may be
+        at: sizes of the dynamic dimensions of inputs at one shape to measure.  A size that follows from others may be
             left out.
         seed: seed of the generated inputs and of the order.
         threads: number of threads for one operator; 0 means one per physical core.
