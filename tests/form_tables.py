@@ -91,7 +91,7 @@ def record(source: Path, shapes: Sequence[Mapping[str, int]], threads: int = 1) 
         with Model.open(source) as model:
             feeds, sizes = feeds_of([model], (), shapes, 0)
         how = LoadedModel(source, feeds, threads)
-        variants = FormVariants(source, RuleSet("transformers"), Checks(), how, stack)
+        variants = FormVariants(source, RuleSet("transformers"), Checks(), how=how, stack=stack, progress=print)
         start = variants.start()
         forms = {choice.name: [choice.default] for choice in variants.choices.choices}
         for near in variants.choices.neighbours(start.decision, start.fired):

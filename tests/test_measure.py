@@ -16,6 +16,7 @@ from surgeon.pipeline.measuring import measure, sampler
 from surgeon.runtime.timing.loaded_graphs import LoadedModel, digest, graph_key, peak_memory
 from surgeon.runtime.timing.samples import LatencySamples
 from surgeon.testing import parse
+from tests.command_line import run
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -176,8 +177,22 @@ def test_the_report_has_the_measurement(tmp_path, monkeypatch):
     assert "FASTER" in text
     assert "of the model's time at rows 4" in text
     assert "1 thread" in text
+    details = text_of(report, verbose=True)
+    assert "residual: inside the norm by summed first" in details
     assert "chosen" in text
     assert "--rules ort,-residual_rms_sum,-residual_sum" in text
+
+
+def test_a_page_draws_the_ratios(tmp_path, monkeypatch):
+    FakeMachine(monkeypatch, {"Sum": SLOW, "SkipLayerNormalization": FREE})
+    report, *_ = rewritten(tmp_path)
+    assert "ratios with their 95 % intervals" in report._repr_html_()
+
+
+def test_a_recipe_records_rules_and_no_measurement(tmp_path):
+    result = run("record", tmp_path / "a.toml", "rewrite", "IN", "OUT", "--rules", "gelu", "--measure")
+    assert result.exit_code == 2
+    assert "A recipe does not measure" in result.stderr
 
 
 def test_a_model_in_memory_is_measured(monkeypatch):

@@ -24,6 +24,8 @@ PHASES = {
     "prove": "proving {}",
     "check": "checking what was written",
     "bisect": "looking for the sites at fault among {}",
+    "measure": "measuring",
+    "try": "writing and proving another form",
 }
 STRIDE = 64  # rewrites between two updates, as there are thousands per second; every proof is an update
 

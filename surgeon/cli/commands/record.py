@@ -87,6 +87,8 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         return list(inspect.unwrap(callback)(ctx)), head
     if not given["rules"] or given["plugins"]:
         raise UsageError("A recipe needs rules by name: use --rules. For plugins, write a rule file.")
+    if given["measure"]:
+        raise UsageError("A recipe does not measure. Record the --rules that the run with --measure prints instead.")
     resolve_provider(given["target"], given["ep"])
     _require_rules(given["rules"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}

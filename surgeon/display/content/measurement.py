@@ -1,12 +1,16 @@
 """The measured choice of a rewrite as lines: the latency of the result, the chosen forms, and how to repeat it."""
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from surgeon.display.blocks import DOT, Text, outcome
+from surgeon.display.blocks import DOT, Figure, Number, Section, Span, Table, Text, outcome
 from surgeon.pipeline.reports.measurement import BUSY, KEPT, SAME_GRAPH, Measurement
 from surgeon.runtime.timing.latency import Bench, LatencyRatio
 from surgeon.runtime.timing.samples import FASTER, Interval, outcome_of
 from surgeon.text import format_count
+
+if TYPE_CHECKING:
+    from surgeon.display.pictures.svg import Picture
 
 MIB = 1 << 20
 
@@ -21,6 +25,32 @@ def measured_rows(found: Measurement) -> Iterator[tuple[Text, Text]]:
         yield "equal", f"{names}: ONNX Runtime makes the same graph of all forms when it loads the model"
     if found.outcome not in (KEPT, BUSY):
         yield "repeat", f"without measurements: --rules {','.join(found.rules)}"
+
+
+def measured_section(found: Measurement) -> Section:
+    """The ratios of the result by shape, and of chosen forms by others: a table, and a plot with their intervals."""
+    ratios = [*(found.bench.ratios if found.bench is not None else ()), *found.gains]
+    names = [gain_name(ratio) for ratio in ratios]
+    rows = [
+        (Span(name, "code"), Number(f"{one.ratio:.3f}", one.ratio), f"{one.low:.3f} to {one.high:.3f}", ratio.verdict)
+        for name, ratio in zip(names, ratios, strict=True)
+        for one in ratio.states
+    ]
+
+    def draw() -> "Picture":
+        from surgeon.display.pictures.interval_plot import interval_plot
+
+        return interval_plot(names, ratios)
+
+    heads = ("", "ratio", "95 % interval", "")
+    plot = Figure(draw, "ratios with their 95 % intervals; 1 is equal")
+    return Section("measured", [Table("Ratios of latencies", heads, rows, most=len(rows)), plot] if ratios else [])
+
+
+def gain_name(ratio: LatencyRatio) -> str:
+    """The result at a shape, or a form by another."""
+    sizes = ", ".join(f"{name} {size}" for name, size in ratio.sizes.items())
+    return f"{ratio.model} by {ratio.reference.partition(': ')[2]}" if ": " in ratio.model else sizes or ratio.model
 
 
 def _headline(found: Measurement) -> tuple[Text, Text]:

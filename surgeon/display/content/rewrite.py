@@ -78,6 +78,10 @@ def document(report: RewriteReport) -> Document:
 
 
 def _details(report: RewriteReport) -> Iterator[Block]:
+    if report.measurement is not None:
+        from surgeon.display.content.measurement import measured_section  # not at the top: few rewrites measure
+
+        yield measured_section(report.measurement)
     yield Section("rules", [_rules_table(report)])
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]

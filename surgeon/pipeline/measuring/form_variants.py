@@ -10,7 +10,7 @@ from typing import Any
 from surgeon.file.model_like import is_in_memory
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_folder, temporary_path
-from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.rule_set import RuleSet
@@ -59,6 +59,8 @@ class FormVariants:
     """How the models are loaded."""
     stack: ExitStack
     """Removes temporary files."""
+    progress: Progress
+    """Called before a model is written."""
     made: dict[tuple[str, ...], FormVariant] = field(default_factory=dict)
     """FormVariants so far, by the rules that they add and leave out."""
 
@@ -99,6 +101,7 @@ class FormVariants:
         return self.made[tuple(selectors)]
 
     def _make(self, decision: Decision, selectors: Sequence[str]) -> FormVariant:
+        self.progress("try", len(self.made))
         report = RewriteReport("", "", "", {})
         chosen = replace(self.rule_set, rules=[*self.given, *selectors], expect={}, report=report)
         path, saving = None, Saving()

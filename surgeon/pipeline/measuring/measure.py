@@ -10,7 +10,7 @@ from typing import Any, Self
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.checks import Checks
+from surgeon.pipeline.checks import Checks, Progress
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.measuring.form_variants import FormVariant, FormVariants
 from surgeon.pipeline.measuring.race import MOST, Race, is_bounded, over_shapes, search, where_measured
@@ -112,9 +112,11 @@ class _Search:
         shared: dict[str, Any] = {"feeds": feeds, "threads": asked.threads, "provider": provider}
         shared |= {"libraries": [str(path) for path in options.custom_ops], "run_time": options.run_time}
         how, request = LoadedModel(source, **shared), LoadRequest(["the model"], [source], **shared)
+        note: Progress = checks.progress or (lambda *_: None)
         quiet = replace(checks, progress=None, dry_run=False)
-        sampler = StoredSampler(request, sizes, graph_key(how), options.cache)
-        return cls(asked, FormVariants(source, asked.over, quiet, how=how, stack=stack), sampler, started)
+        sampler = StoredSampler(request, sizes, graph_key(how), is_stored=options.cache, progress=note)
+        variants = FormVariants(source, asked.over, quiet, how=how, stack=stack, progress=note)
+        return cls(asked, variants, sampler, started)
 
     def run(self) -> tuple[FormVariant | None, Measurement]:
         """The chosen variant, None for the original, and the record."""
@@ -144,6 +146,7 @@ class _Search:
         """The latency of a variant by the original's, in 24 loads or more."""
         begun, known, sizes = time.monotonic(), self.sampler.asked, self.sampler.sizes
         asked = replace(known, names=[*known.names, "the result"], sources=[*known.sources, variant.model])
+        self.sampler.progress("measure", 1)
         left = max(LAST, self.asked.budget - (begun - self.started))
         samples = sample_until(asked, sizes, loads=MOST, seconds=left, precision=self.asked.margin / 2)
         took, ep = time.monotonic() - begun, self.variants.provider

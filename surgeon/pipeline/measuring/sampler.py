@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from surgeon.file.io.cache_folder import MAX_ENTRY, MAX_FOLDER, cache_folder, read_entry, trim_folder, write_entry
+from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.measuring.form_variants import FormVariant
 from surgeon.proof.cache.environment import environment
 from surgeon.runtime.timing.bench_tasks import LoadRequest
@@ -33,6 +34,8 @@ class StoredSampler:
     """Digest of the original's graph."""
     is_stored: bool
     """Whether samples are read and stored."""
+    progress: Progress
+    """Called before models are measured."""
     measured: dict[str, FormVariant] = field(default_factory=dict)
     """FormVariants that were measured, by their keys."""
     busy: float = 0.0
@@ -59,6 +62,7 @@ class StoredSampler:
         """One batch of loads, measured now.  order: seed of the order of the models."""
         names = [*self.asked.names, *(", ".join(one.decision.values()) for one in variants)]
         sources = [*self.asked.sources, *(one.model for one in variants)]
+        self.progress("measure", len(variants))
         asked = replace(self.asked, names=names, sources=sources, order=order)
         found = sample(asked, self.sizes)
         self.busy = max(self.busy, others_share(asked, found))
