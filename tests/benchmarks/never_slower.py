@@ -17,6 +17,7 @@ from pathlib import Path
 import onnxruntime
 
 import surgeon
+from surgeon.pipeline.measuring.measure import LAST
 from surgeon.runtime.timing.latency import Bench
 from surgeon.runtime.timing.samples import FEWEST, Interval
 from tests.benchmarks.latency import ORIGINAL, Left, made
@@ -33,8 +34,8 @@ all levels.  ORT Python: onnxruntime.transformers.optimizer.  HF fusions: those 
 """
 
 
-def commands(row: Row, threads: int) -> dict[str, Sequence[str]]:
-    """What runs each contender, before the names of its files."""
+def commands(row: Row, threads: int, budget: float) -> dict[str, Sequence[str]]:
+    """What runs each contender, before the names of its files.  budget: seconds of `--measure`."""
     at = [word for shape in row.at for word in ("--at", ",".join(f"{key}={size}" for key, size in shape.items()))]
     return {
         "--rules ort": (*_RULES, "ort"),
@@ -43,17 +44,21 @@ def commands(row: Row, threads: int) -> dict[str, Sequence[str]]:
         "ORT Python": (_PEERS, "transformers", row.kind),
         "HF fusions": (_PEERS, "fusions", row.kind),
         "onnxslim": (_OTHERS, "onnxslim"),
-        MEASURED: (*_RULES, "transformers", MEASURED, *at, "--threads", str(threads)),
+        MEASURED: (*_RULES, "transformers", MEASURED, *at, "--threads", str(threads), "--budget", str(budget)),
     }
 
 
-CONTENDERS = tuple(commands(ROWS["bert"], 1))
+CONTENDERS = tuple(commands(ROWS["bert"], threads=1, budget=LAST))
 COLUMNS = ("model", "shape", "original, ms", *CONTENDERS, "by the best of the others", "", "search, s")
 
 
 def tables(names: Sequence[str], *, seconds: float, threads: int, keep: bool = False) -> bool:
-    """Print the lines of each model; whether none is missed.  seconds: for the loads of one model."""
-    print(HEAD.format(onnxruntime.__version__, threads, MEASURED))
+    """Print the lines of each model; whether none is missed.
+
+    seconds: of a model, for the run that decides, half as many for the first, and twice as many for `--measure`.
+    """
+    budget = max(LAST, 2 * seconds)
+    print(HEAD.format(onnxruntime.__version__, threads, f"{MEASURED} --budget {budget:.0f}"))
     print(f"| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 4)}---|--:|", flush=True)
     told, held = [""], True
     for name in names:
@@ -61,7 +66,7 @@ def tables(names: Sequence[str], *, seconds: float, threads: int, keep: bool = F
         folder = source.parent / "out" / name
         try:
             left = {ORIGINAL: Left(source)}
-            for key, words in commands(row, threads).items():
+            for key, words in commands(row, threads, budget).items():
                 item = made(words, source, folder / f"{key}.onnx", again=words[0] == "surgeon")
                 left[key] = Left(item.path, item.why or _difference(source, item.path, row.at), item.seconds)
             files = {key: item.path for key, item in left.items() if not item.why}
