@@ -179,7 +179,9 @@ def test_the_report_has_the_measurement(tmp_path, monkeypatch):
     assert "1 thread" in text
     details = text_of(report, verbose=True)
     assert "residual: inside the norm by summed first" in details
-    assert "chosen" in text
+    chosen = next(line for line in text.splitlines() if line.startswith("chosen"))
+    assert chosen.count("·") == len(report.measurement.gains) - 1 > 0
+    assert "Span" not in chosen
     assert "--rules ort,-residual_rms_sum,-residual_sum" in text
 
 

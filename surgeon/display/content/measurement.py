@@ -19,7 +19,7 @@ def measured_rows(found: Measurement) -> Iterator[tuple[Text, Text]]:
     """The rows of a measurement."""
     yield _headline(found)
     if found.gains and found.outcome != KEPT:
-        yield "chosen", f" {DOT} ".join(map(_gain_text, found.gains))
+        yield "chosen", [part for gain in found.gains for part in (" ", DOT, " ", _gain_text(gain))][3:]
     if found.equal:
         names = ", ".join(found.equal)
         yield "equal", f"{names}: ONNX Runtime makes the same graph of all forms when it loads the model"
