@@ -1,7 +1,8 @@
 """Latencies of all forms of a model, for tests of the search: `python -m tests.form_tables MODEL SIZES FILE`.
 
-Every combination of forms is written, and those that ONNX Runtime makes the same graph of are one.  A table has the
-number of nodes of each, and the median of each load at each shape.  SIZES are as in `--at`, several with a space.
+Every combination of forms is written, and measured by the processor time of one thread.  Forms of which ONNX Runtime
+makes the same graph are one.  A table has the number of nodes of each graph, and the median of each load at each shape.
+SIZES are as in `--at`, several with a space.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from surgeon.file.model import Model
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.measuring.form_variants import FormVariants
 from surgeon.pipeline.rewriting.rule_set import RuleSet
@@ -44,7 +46,7 @@ class Tabled:
 class FormTable:
     """A stored table, which answers as the measuring parts do."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first_load: int = 0) -> None:
         held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         self.choices = RuleChoices(
             [FormChoice(name, {form: frozenset([f"{name}: {form}"]) for form in forms})
@@ -55,7 +57,7 @@ class FormTable:
         self.rows = [Tabled(dict(zip(self.names, forms, strict=True)), key, held["nodes"][key],
                             frozenset(f"{name}: {form}" for name, form in zip(self.names, forms, strict=True)))
                      for forms, key in held["rows"]]
-        self.drawn = 0
+        self.drawn = first_load
         self.seen: set[int] = set()
 
     @property
@@ -68,11 +70,14 @@ class FormTable:
     def neighbours(self, row: Tabled) -> list[Tabled]:
         return [self.make(other) for other in self.choices.neighbours(row.decision, row.fired)]
 
-    def sample(self, rows: Sequence[Tabled], seed: int = 0) -> LatencySamples:
-        """The next loads of the table, from a load that the seed chooses, again from the first after the last."""
+    def start(self) -> Tabled:
+        return self.make(self.choices.defaults)
+
+    def __call__(self, rows: Sequence[Tabled]) -> LatencySamples:
+        """The next loads of the table; after the last one, the first again."""
         self.seen |= {row.key for row in rows}
         count = len(self.log_seconds)
-        loads = [(seed + self.drawn + place) % count for place in range(BATCH)]
+        loads = [(self.drawn + place) % count for place in range(BATCH)]
         self.drawn += BATCH
         logs = self.log_seconds[loads][:, :, [0, *(row.key for row in rows)]]
         return LatencySamples(np.exp(logs)[..., None], np.arange(BATCH) * 1.0, np.ones(BATCH))
@@ -85,8 +90,6 @@ class FormTable:
 
 def record(source: Path, shapes: Sequence[Mapping[str, int]], threads: int = 1) -> dict[str, Any]:
     """Measure all combinations of forms of a model."""
-    from surgeon.file.model import Model
-
     with ExitStack() as stack:
         with Model.open(source) as model:
             feeds, sizes = feeds_of([model], (), shapes, 0)
@@ -108,12 +111,10 @@ def record(source: Path, shapes: Sequence[Mapping[str, int]], threads: int = 1) 
         models = [one for one in made.values() if one is not None]
         asked = LoadRequest(
             ["original", *(str(place) for place in range(len(models)))], [source, *(one.model for one in models)],
-            feeds, threads, loads=BATCH,
+            feeds, threads, loads=BATCH, cpu_time=threads == 1,
         )  # fmt: skip
         seconds = []
         for batch in range(LOADS // BATCH):
-            from dataclasses import replace
-
             found = sample(replace(asked, order=batch), sizes)
             seconds += np.exp(found.log_seconds).round(7).tolist()
         nodes = [start.rule_set.report.nodes_before, *(one.nodes for one in models)]

@@ -9,6 +9,7 @@ import pytest
 from surgeon.pipeline.measuring.race import is_bounded, over_shapes, race, search, where_measured
 from surgeon.rules.choices import FormChoice, RuleChoices
 from surgeon.runtime.timing.samples import LatencySamples
+from tests.form_tables import FOLDER, FormTable
 
 LOADS = 6
 
@@ -130,6 +131,21 @@ def test_the_search_comes_within_a_per_cent_of_the_best(name, seed):
     races = search(start, neighbours, machine, never)
     assert races[-1].ranking[0].ratios[0] <= best * 1.012
     assert len(machine.seen) <= 13
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("first_load", range(0, 24, 6))
+def test_the_search_replays_measured_tables(path, first_load):
+    """All forms of exported models, measured with one thread: `python -m tests.form_tables`."""
+    held = FormTable(path, first_load)
+    races = search(held.start(), held.neighbours, held, never, seen=[0])
+    best = min(map(held.ratio, held.rows))
+    assert held.ratio(races[-1].ranking[0]) <= best * 1.015
+    assert len(held.seen) <= 13
+
+
+def test_tables_are_there():
+    assert len([*FOLDER.glob("*.json")]) >= 3
 
 
 def test_equal_graphs_are_not_measured():

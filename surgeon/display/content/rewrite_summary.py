@@ -75,12 +75,17 @@ def summary_rows(report: RewriteReport, names: SiteNames) -> Iterator[tuple[Text
     yield from lines_of("warning", warning_lines(report))
     yield from lines_of("already", already_lines(report))
     yield from lines_of("missed", missed_lines(report))
-    yield from lines_of("next", _next_lines(report))
+    yield from lines_of("next", () if is_kept(report) else _next_lines(report))
+
+
+def is_kept(report: RewriteReport) -> bool:
+    """Whether the model stays because no result was as fast."""
+    return report.measurement is not None and report.measurement.outcome == KEPT
 
 
 def _outcome_words(report: RewriteReport, names: SiteNames) -> str:
     """How many sites are proved, and the comparison of whole models."""
-    if report.measurement is not None and report.measurement.outcome == KEPT:
+    if is_kept(report):
         return "the model stays as it is"
     if report.outcome == "unchanged":
         return "nothing left to do" if any(already_lines(report)) else "no rule matched"

@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from surgeon.runtime.timing.samples import SLOWER, SMALLEST, LatencySamples, intervals, outcome_of
+from surgeon.runtime.timing.samples import EQUAL, SLOWER, SMALLEST, Interval, LatencySamples, intervals, outcome_of
 
 ENOUGH, MOST = 12, 24  # loads after which equal variants are as good as one, and after which a race ends
 
@@ -127,13 +127,21 @@ def _is_close(samples: LatencySamples, column: int) -> bool:
     return all(one.precision <= SMALLEST for one in intervals(over_shapes(samples), column, 1))
 
 
+def _is_equal(found: Sequence[Interval]) -> bool:
+    """Whether two models take the same time within noise, and their medians within one per cent."""
+    return outcome_of(found) == EQUAL and all(one.ratio <= 1 + SMALLEST for one in found)
+
+
 def _ranked(samples: LatencySamples, running: Sequence[int], models: Sequence[Racer]) -> list[int]:
-    """Models in order: of those as fast as the fastest, the one with the fewest nodes, then the others by latency."""
+    """Models in order: of those that equal the fastest, the one with the fewest nodes, then the others by latency.
+
+    Where noise hides a difference, the median decides.
+    """
     pooled = over_shapes(samples)
     ratio = {place: intervals(pooled, place + 1)[0].ratio for place in running}
     by_latency = sorted(running, key=lambda place: ratio[place])
     best = by_latency[0]
     found = {place: intervals(pooled, place + 1, best + 1) for place in by_latency}
-    equal = [place for place in by_latency if all(one.low <= 1 and one.ratio <= 1 + SMALLEST for one in found[place])]
+    equal = [best, *(place for place in by_latency if _is_equal(found[place]))]
     winner = min(equal, key=lambda place: (models[place].nodes, ratio[place]))
     return [winner, *(place for place in by_latency if place != winner)]
