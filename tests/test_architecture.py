@@ -57,7 +57,7 @@ BUDGETS = {
     "patterns": 312,  # the forms of fusions
     "pipeline": 7_420,  # the choice among forms by measurement
     "precision": 5_620,
-    "proof": 10_525,  # a failing case is reduced only if no proof in context succeeds
+    "proof": 10_515,  # a failing case is reduced only after all proofs of its site
     "rules": 12_090,  # forms of fusions, and rules that are named
     "rules of `patterns`": 14_727,  # what the test suites of other optimizers ask for
     "runtime": 13_230,  # latencies by load, state and shape; graphs after loading

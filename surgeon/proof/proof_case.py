@@ -199,7 +199,7 @@ class ProofCase:
     """Whether dynamic dims are tried at 0 too."""
     is_brief: bool = False
     """Run on few inputs, because an equal region of the same class is proved in full."""
-    explains: bool = True
+    explains: bool = False
     """Whether a case that fails is reduced to a small one, which the reason states."""
     slack: float = 0.0
     """As `Region.intended_error`."""

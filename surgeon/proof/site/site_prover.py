@@ -53,7 +53,7 @@ class SiteProver:
         self._classes: dict[ProofClass, Signature] = {}  # proved in full
         self._baked: set[Signature] = set()  # proved with the weights that their new constants come from
         self._failed_in_context: Counter[Signature] = Counter()
-        self._unexplained: set[Signature] = set()  # an inner proof may follow, so a failure was not reduced
+        self._reduced: set[Signature] = set()  # whose failing cases were reduced
         self._shapes_by_call = ShapesByCall(index, self._shapes)
         self._rests: dict[Region, set[TensorAddress]] = {}  # of regions proved by comparing nodes
         self._cuts: dict[tuple[Region, ShapeInference], RegionSlice] = {}  # until their regions are proved
@@ -120,8 +120,8 @@ class SiteProver:
                 proof = proof.at(self._names(self._proved[signature], region))
             if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_CONTEXTS:
                 anywhere, proof = proof, self._prove_in_context(region, shapes, proof, signature)
-                if proof is anywhere and signature in self._unexplained:
-                    proof = self._reduced(signature).at(self._names(self._proved[signature], region))
+                if proof is anywhere and signature not in self._reduced:
+                    proof = self._with_small_case(signature).at(self._names(self._proved[signature], region))
                 self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
@@ -130,12 +130,14 @@ class SiteProver:
             proofs.append(proof)
         return weakest_proof(proofs)
 
-    def _reduced(self, signature: Signature) -> SiteProof:
+    def _with_small_case(self, signature: Signature) -> SiteProof:
         """Prove a failed region again, and reduce its failing case, which takes many runs."""
-        self._unexplained.discard(signature)
+        self._reduced.add(signature)
         region = self._proved[signature]
         shapes = next(shapes for other, shapes in self._with_signatures(region) if other == signature)
-        self._keep({signature: (region, shapes)}, [self._case(signature, region, shapes, explains=True)])
+        case = self._case(signature, region, shapes)
+        again = replace(case, explains=True) if isinstance(case, ProofCase) else case
+        self._keep({signature: (region, shapes)}, [again])
         return self._proofs[signature]
 
     def _names(self, one: Region, other: Region) -> dict[str, str]:
@@ -198,23 +200,14 @@ class SiteProver:
             self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
             self._proved[signature] = region
 
-    def _case(
-        self, signature: Signature, region: Region, shapes: ShapeInference, explains: bool = False
-    ) -> ProofCase | SiteProof:
-        """The proof case of a region, or its proof if nothing has to run.
-
-        explains: reduce a failing case even if the region may be proved after nodes that precede it.
-        """
+    def _case(self, signature: Signature, region: Region, shapes: ShapeInference) -> ProofCase | SiteProof:
+        """The proof case of a region, or its proof if nothing has to run."""
         try:
             cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
             self._read_baked(cut, signature)
-            case = self._prepared(cut)
+            return self._prepared(cut)
         except CannotSlice as error:
             return SiteProof(Outcome.UNPROVED, str(error))
-        if explains or not cut.grows or isinstance(case, SiteProof):
-            return case
-        self._unexplained.add(signature)
-        return replace(case, explains=False)
 
     def _read_baked(self, cut: RegionSlice, signature: Signature) -> None:
         """Read the weights from which constants of the replacement may be computed, unless they are too large."""
@@ -280,8 +273,7 @@ class SiteProver:
             except CannotSlice:
                 break
             if depth or (cut.reads_weights and not is_whole):
-                case = self._prepared(cut)
-                (proof,) = self._outcomes([replace(case, explains=False) if isinstance(case, ProofCase) else case])
+                (proof,) = self._outcomes([self._prepared(cut)])
                 if proof.outcome is Outcome.PROVED:
                     return proof if not depth else replace(proof, reason=_IN_CONTEXT.format(len(cut.prefix)))
             if not cut.grows:
