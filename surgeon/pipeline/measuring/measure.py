@@ -13,7 +13,7 @@ from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.measuring.form_variants import FormVariant, FormVariants
-from surgeon.pipeline.measuring.race import MOST, Race, is_bounded, over_shapes, search, where_measured
+from surgeon.pipeline.measuring.race import MOST, Race, is_bounded, over_shapes, search
 from surgeon.pipeline.measuring.sampler import StoredSampler
 from surgeon.pipeline.reports.measurement import BOUNDED, BUSY, KEPT, SAME_GRAPH, Measurement
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
@@ -189,6 +189,6 @@ def gains(races: Sequence[Race[FormVariant]], chosen: FormVariant) -> Iterator[L
             if here not in forms:
                 continue
             (other,) = (form for form in forms if form != here)
-            ratio = intervals(where_measured(over_shapes(race.samples), column), forms[here], forms[other])
+            ratio = intervals(over_shapes(race.samples), forms[here], forms[other])
             found[name, other] = LatencyRatio(f"{name}: {here}", f"{name}: {other}", {}, ratio, is_busy=False)
     yield from found.values()

@@ -101,11 +101,6 @@ def over_shapes(samples: LatencySamples) -> LatencySamples:
     return LatencySamples(mean[:, None, :, None], samples.began, samples.idle)
 
 
-def where_measured(samples: LatencySamples, column: int) -> LatencySamples:
-    """The loads in which a variant was measured."""
-    return samples[~np.isnan(samples.log_seconds[:, 0, column])]
-
-
 def _placed(batch: LatencySamples, running: Sequence[int], count: int) -> LatencySamples:
     """The samples of some models among the columns of all, the original first; the others are NaN."""
     loads, shapes, _, rounds = batch.seconds.shape
