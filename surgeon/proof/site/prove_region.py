@@ -66,7 +66,8 @@ def _of_small_case(case: ProofCase, run: ProofRun, proof: SiteProof, note: Calla
     """
     reduction = run.reduction
     text = "" if reduction is None else reduction.failing.text
-    if reduction is None or not case.explains or not proof.reason.startswith(text):
+    is_last = case.explains or proof.outcome is Outcome.UNPROVED  # a failed site may be proved in context
+    if reduction is None or not is_last or not proof.reason.startswith(text):
         return proof.reason
     errors = () if proof.worst is None else (proof.worst,)
     noted = {"proof": to_json_value(replace(proof, kinds=(), sizes=(), errors=errors))}
