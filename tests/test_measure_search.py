@@ -145,7 +145,7 @@ def test_the_search_replays_measured_tables(path, first_load):
 
 
 def test_tables_are_there():
-    assert len([*FOLDER.glob("*.json")]) >= 3
+    assert len([*FOLDER.glob("*.json")]) >= 5
 
 
 def test_equal_graphs_are_not_measured():
