@@ -1,4 +1,4 @@
-"""Rewrites that measure: what is written, what is refused, and what the report says; latencies are made of the nodes.
+"""Rewrites that measure: what is written, what stays, and what the report says.  Latencies follow from the nodes.
 
 The real machine is not asked, so that no test depends on it: a node of each operator takes as long as a table says.
 """

@@ -4,7 +4,7 @@ With `--speed`: processor times next to those of peers and of an earlier commit,
 
 With `--transformers`: the latency of BERT-base and GPT-2 under ONNX Runtime as surgeon and its peers leave them.
 
-With `--never-slower`: that of twelve small models, and what `--measure` writes is held against all others.
+With `--never-slower`: the latency of twelve small models, and of what `--measure` writes by that of all others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long whole transformers take under ONNX Runtime as surgeon and its peers leave them: `--transformers`.
 
 All files of one table are measured in one run of `surgeon.bench`, interleaved, batch 1.  A peer that fails, or whose
-file ONNX Runtime refuses, is told and left out.
+file ONNX Runtime refuses, is reported and left out.
 """
 
 from __future__ import annotations

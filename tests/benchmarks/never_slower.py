@@ -1,8 +1,8 @@
-"""`--never-slower`: the latency of what `surgeon rewrite --measure` writes, beside rules without it and peers.
+"""`--never-slower`: the latency of what `surgeon rewrite --measure` writes, by that of rules alone and of peers.
 
-All files of a model are measured in one run of `surgeon.bench`; equal files count as one.  What fails, or writes a file
-that does not compute what the original does at each shape, is told and left out.  A second run has only the original,
-the file of `--measure` and the best of the others, because the best of many is partly so by luck.  A line of the table
+All files of a model are measured in one run of `surgeon.bench`; equal files count as one.  A contender
+that fails, or whose file computes something else, is reported and left out.  A second run has only the original, the
+file of `--measure` and the best of the others, because the best of many is partly so by luck.  A line of the table
 is missed if surgeon's file may be slower than one of the two.
 """
 

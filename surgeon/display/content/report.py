@@ -62,7 +62,11 @@ def headed_document(
 
 def counted_line(counts: Mapping[str, int]) -> Text:
     """Names with their counts, in one line."""
-    words = [f"{name} {count:,}" for name, count in counts.items()]
+    return dotted(f"{name} {count:,}" for name, count in counts.items())
+
+
+def dotted(words: Iterable[str]) -> Text:
+    """Words in one line, with dots between them."""
     return [part for word in words for part in (" ", DOT, " ", word)][3:]
 
 

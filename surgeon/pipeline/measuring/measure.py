@@ -15,7 +15,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.measuring.form_variants import FormVariant, FormVariants
 from surgeon.pipeline.measuring.race import MOST, Race, is_bounded, over_shapes, search
 from surgeon.pipeline.measuring.sampler import StoredSampler
-from surgeon.pipeline.reports.measurement import BOUNDED, BUSY, KEPT, SAME_GRAPH, Measurement
+from surgeon.pipeline.reports.measurement import BOUNDED, BUDGET, BUSY, KEPT, SAME_GRAPH, Measurement
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.rule_set import RuleSet
 from surgeon.pipeline.transform import Claim, Compound, Transform
@@ -42,7 +42,7 @@ class Measure:
     """Sizes of the dynamic dims of the inputs, one shape each; sizes that follow from others may be left out."""
     threads: int = 0
     """Threads of one operator; 0 for one per physical core."""
-    budget: float = 120.0
+    budget: float = BUDGET
     """Seconds for the search and the last measurement."""
     margin: float = MARGIN
     """Allowed loss: a model is written if its latency is at most 1 + margin of the original's (95 %)."""

@@ -37,7 +37,7 @@ class StoredSampler:
     progress: Progress
     """Called before models are measured."""
     measured: dict[str, FormVariant] = field(default_factory=dict)
-    """FormVariants that were measured, by their keys."""
+    """Variants that were measured, by their keys."""
     busy: float = 0.0
     """Largest share of the processors that other processes used in a batch, if it makes the samples useless."""
     used: Counter[Path] = field(default_factory=Counter)

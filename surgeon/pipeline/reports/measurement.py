@@ -9,6 +9,7 @@ from surgeon.result_base import JsonRecord
 if TYPE_CHECKING:
     from surgeon.runtime.timing.latency import Bench, LatencyRatio
 
+BUDGET = 120.0  # seconds of a search and its last measurement
 BOUNDED, SAME_GRAPH, KEPT, BUSY = "not slower", "same graph", "kept", "undecided"
 
 
@@ -27,7 +28,7 @@ class Measurement(JsonRecord):
     bench: "Bench | None" = None
     """The result by the original, measured anew after the choice; None if nothing was measured."""
     gains: "Sequence[LatencyRatio]" = ()
-    """Chosen forms by other forms, such as "residual: Sum" by "residual: Add", over all shapes."""
+    """Chosen forms by other forms, such as "residual: summed first" by "residual: as it is", over all shapes."""
     equal: Sequence[str] = ()
     """Choices of which ONNX Runtime makes the same graph with any form."""
     rules: Sequence[str] = ()

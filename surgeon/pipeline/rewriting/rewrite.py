@@ -12,6 +12,7 @@ from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
+from surgeon.pipeline.reports.measurement import BUDGET
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from surgeon.pipeline.measuring.measure import Measure
 
 __all__ = ["Rules", "find", "rewrite"]
-
-BUDGET = 120.0  # seconds
 
 
 def rewrite(
