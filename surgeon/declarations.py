@@ -20,6 +20,7 @@ REQUIRED = ...
 """The default of a parameter that has to be given."""
 _WIDTH = 116  # of a manual, as of a docstring with its indentation
 _NEXT_SECTION = re.compile(r"\n+(?=(?:Raises|Examples):\n)|\Z")
+_IN_PYTHON = re.compile(r"\s*\bIn Python,\s.*?\.(?=\s|$)", re.DOTALL)
 _IMPORT = re.compile(r"^ *from ([\w.]+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
@@ -107,6 +108,11 @@ def argument_docs(docstring: str) -> dict[str, str]:
     section = re.search(r"^Args:\n((?: +.*\n|\n)+)", docstring + "\n", re.MULTILINE)
     entries = re.finditer(r"^    (\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE) if section is not None else ()
     return {entry[1]: " ".join(entry[2].split()) for entry in entries}
+
+
+def without_python(words: str) -> str:
+    """The description of a parameter as one plain line, without sentences for Python."""
+    return " ".join(re.sub('[`"]', "", _IN_PYTHON.sub("", words)).split())
 
 
 def unaliased(annotation: ast.expr | None, module: str) -> Iterator[ast.expr]:

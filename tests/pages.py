@@ -7,6 +7,7 @@ What a block is, its first line says:
     ```sh                            one command a line; `# exit code 1` behind one that does not end with 0
     ```text                          lines that the block above printed
     ```toml                          is read; with a title, a file of that name
+    ```json                          is read
 
 Commands of surgeon run in this process.  `notebooks/models` is there, as in a checkout, and files of the page can be
 imported.
@@ -14,6 +15,7 @@ imported.
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import sys
@@ -91,6 +93,8 @@ def _run(page: Path) -> int:
             printed = "".join(_command(line, at) for line in block.text.splitlines() if line.strip())
         elif block.language == "toml":
             tomllib.loads(block.text)
+        elif block.language == "json":
+            json.loads(block.text)
         else:
             raise PageError(f"{at}: a block of {block.language or 'no language'} is not run; see tests/pages.py.")
     return len(found)

@@ -78,7 +78,7 @@ def test_messages_name_extras_that_there_are():
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "install_command"]
     extras = {ast.literal_eval(name) for name in named}
-    assert {"fleet", "notebook", "pictures", "tensorrt", "torch"} == extras
+    assert {"fleet", "mcp", "notebook", "pictures", "tensorrt", "torch"} == extras
     assert extras <= PROJECT["optional-dependencies"].keys()
     assert versions.install_command("torch") == f'pip install "{PROJECT["name"]}[torch]"'
 

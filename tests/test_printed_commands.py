@@ -30,8 +30,10 @@ ELSEWHERE = {
     "surgeon.runtime.tensorrt.engine.__init__",
     "surgeon.runtime.tensorrt.isolated_engine.require_runtime",
     "surgeon.display.viewer.view.view",
+    "surgeon.integrations.assistant_server._rules",
 }
-"""Places that other tests run, below and in `test_tensorrt_sizes`: a defect, a missing package, a GPU, a build."""
+"""Places that other tests run, below, in `test_tensorrt_sizes` and in `test_assistant_server`: a defect, a missing
+package, a GPU, a build, a server."""
 
 
 @pytest.fixture(autouse=True)

@@ -73,3 +73,15 @@ def test_issue_forms_name_options_that_exist():
         name, *rest = words.split()
         shown = CliRunner().invoke(main, ["--help"] if name.startswith("-") else [name, "--help"]).output
         assert all(word in shown for word in [name, *rest] if word.startswith("--")), words
+
+
+def test_the_jobs_for_coding_agents_run(tmp_path, monkeypatch):
+    """Each job is one command, which ends well on the shipped model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "IN").write_bytes((ROOT / "notebooks" / "models" / "tiny_distilbert.onnx").read_bytes())
+    lines = re.findall(r"^\| .* \| `surgeon (.*)` \|$", (ROOT / "AGENTS.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 6
+    for line in lines:
+        words = line.replace("--from TENSOR", "--from linear_4").replace("--to TENSOR", "--to gelu").split()
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, f"{line}: {done.output}"

@@ -64,5 +64,9 @@ main.summaries = {
         "capture": "Create a rule file from a part of a model.",
         "learn": "Print the pattern that exporters write for a torch module.",
     },
-    "Automate": {"run": "Run a recipe on one model or on many.", "record": "Append a command line to a recipe."},
+    "Automate": {
+        "run": "Run a recipe on one model or on many.",
+        "record": "Append a command line to a recipe.",
+        "mcp": "Serve an assistant over the Model Context Protocol.",
+    },
 }

@@ -9,7 +9,7 @@ import click
 SECTIONS: Mapping[str, str] = {
     "Edits": "",
     "Options": "",
-    "Rules": "rules plugins inline approximate fold_limit only skip",
+    "Rules": "rules allow_rules plugins inline approximate fold_limit only skip",
     "Target": "target ep upgrade load",
     "TensorRT": "trt build sm",
     "Many models": "over to resume rows baseline jobs engine own_proofs model_time model_memory",

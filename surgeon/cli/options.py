@@ -18,7 +18,7 @@ import click
 from surgeon.cli.command_group import JSON
 from surgeon.cli.help_page import SECTIONS, HelpPage
 from surgeon.cli.param_types import BYTES, NAMED_NUMBER, NAMED_SIZES, OPSET, VARIABLE, ParsedType, TargetName
-from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased
+from surgeon.declarations import REQUIRED, Declared, argument_docs, declared, unaliased, without_python
 from surgeon.target_registry import OWN
 
 CHECK_OPTIONS = ("surgeon.proof.check_options", "CheckOptions")
@@ -26,8 +26,6 @@ SHARED = (*(("surgeon.cli.option_groups", kind) for kind in ("CheckChoice", "Fil
 """The types that declare the options of several commands."""
 MODELS = ("source", "original", "other", "first", "second")
 """Parameters that are models, whose names may be at fault."""
-
-_IN_PYTHON = re.compile(r"\s*\bIn Python,\s.*?\.(?=\s|$)", re.DOTALL)
 
 
 class Spelling(NamedTuple):
@@ -117,7 +115,7 @@ def derived_command(
 
     of: the public functions (`compare`) or types (`module:Name`), separated by spaces.  positional: the placeholders of
     positional arguments by parameter: "IN", "[OUT]" for one that may be absent, "OUT..." for several.  without:
-    parameters that are not options.  shared: further options of `SHARED`; every command has --json.  spelled:
+    parameters that are not options.  shared: further options of `SHARED`; as_json is always one of them.  spelled:
     differences from `SPELLINGS`.  A parameter `options` means the options of checks.
     """
 
@@ -169,7 +167,7 @@ def _words(item: Declared, words: str) -> str:
     if there is not None:
         others = (*_declarations(there[1]), *declared(item.module, there[1]))
         words = next(other.words for other in others if other.name == item.name)
-    words = " ".join(re.sub('[`"]', "", _IN_PYTHON.sub("", words)).split())
+    words = without_python(words)
     return words if re.match(r"\w+: ", words) else f"{words[:1].upper()}{words[1:]}"
 
 
@@ -275,7 +273,7 @@ def _callback(
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
-        click.get_current_context().meta[JSON] = given.pop("as_json")
+        click.get_current_context().meta[JSON] = given.pop("as_json", False)
         values = given | {name: convert(given[name]) for name, convert in conversions.items()}
         if checks:
             from surgeon.proof.check_options import CheckOptions

@@ -12,7 +12,7 @@ from surgeon.cli.options import Spelling, derived_command
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.progress import progress
 from surgeon.cli.report_file import emit
-from surgeon.errors import RuleError, UsageError
+from surgeon.errors import UsageError
 from surgeon.printed_commands import command
 
 if TYPE_CHECKING:
@@ -38,33 +38,18 @@ def rules(name: str | None, verbose: bool, prove: bool = False, targets: Sequenc
         targets: prove only the forms of this target.
     """
     from surgeon.diagnostics.rule_search import rules_with
-    from surgeon.display.terminal.rule_manual import listing, postprocessing, rule_list
-    from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
-    from surgeon.rules.edit_aliases import EDIT_ALIASES
+    from surgeon.display.terminal.rule_manual import listing, manuals, rule_list
+    from surgeon.rules.catalogue import all_rules, resolve, unique_rules
 
     if prove:
         if name is None:
             raise UsageError(f"--prove needs the names of rules: {command('rules', 'NAMES', '--prove')}")
         _prove_rules(unique_rules(resolve(name)), targets, **settings)
-    elif name is not None and name in EDIT_ALIASES:
-        emit([postprocessing(name)])
-    elif name is not None and name not in groups() and (named := _named(name)):
+    elif name is not None and (named := manuals(name)):
         emit(named)
     else:
         found = list(all_rules()) if name is None else rules_with(name)
         emit([rule_list(found)], show=lambda: _print(listing(found, verbose or name is not None)))
-
-
-def _named(name: str) -> "Sequence[Rule]":
-    """The rules that a name resolves to; none for a text that is not a name.  Raises RuleError for a file."""
-    from surgeon.rules.catalogue import file_of, resolve, unique_rules
-
-    try:
-        return unique_rules(resolve(name))
-    except RuleError:
-        if file_of(name) is not None:
-            raise
-        return ()
 
 
 def _print(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:

@@ -2,12 +2,13 @@
 
 import inspect
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from surgeon.display.content.rule_manual import summary, targets_text
 from surgeon.display.registry import CommandResult, builder_of
+from surgeon.errors import RuleError
 from surgeon.printed_commands import command
-from surgeon.rules.catalogue import groups, purposes, resolve, unique_rules
+from surgeon.rules.catalogue import file_of, groups, purposes, resolve, unique_rules
 from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.rules.rule import Rule
 
@@ -37,6 +38,21 @@ def listing(found: Iterable[tuple[str, str, Rule]], verbose: bool) -> dict[str, 
         "Groups": [(name, f"{len(unique_rules(resolve(name))):>3}  {purpose}") for name, purpose in purposes().items()],
         "Families": [(name, textwrap.shorten(text, two_lines, placeholder=" ...")) for name, text in texts.items()],
     }
+
+
+def manuals(name: str) -> Sequence[Rule | CommandResult]:
+    """The results that are manuals of the rules of a name; none for a group, and for a text that is not a name.
+
+    Raises RuleError for a file.
+    """
+    if name in EDIT_ALIASES:
+        return [postprocessing(name)]
+    try:
+        return [] if name in groups() else unique_rules(resolve(name))
+    except RuleError:
+        if file_of(name) is not None:
+            raise
+        return []
 
 
 def postprocessing(name: str) -> CommandResult:

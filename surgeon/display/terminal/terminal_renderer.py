@@ -56,10 +56,10 @@ def show(result: object, stream: TextIO, *, verbose: bool = False) -> None:
     TerminalRenderer(make_console(stream), verbose).document(document_of(result))
 
 
-def text_of(result: object, *, verbose: bool = False) -> str:
-    """What `show` prints to a file."""
+def text_of(result: object, *, verbose: bool = False, advice: bool = True) -> str:
+    """What `show` prints to a file.  advice: whether to include advice on the command line."""
     stream = io.StringIO()
-    TerminalRenderer(make_console(stream, plain=True), verbose).document(document_of(result))
+    TerminalRenderer(make_console(stream, plain=True), verbose, advice).document(document_of(result))
     return stream.getvalue()
 
 
@@ -71,9 +71,10 @@ def show_diff(lines: Sequence[str], stream: TextIO) -> None:
 class TerminalRenderer:
     """Prints documents on one console."""
 
-    def __init__(self, console: "Console", verbose: bool = False) -> None:
+    def __init__(self, console: "Console", verbose: bool = False, advice: bool = True) -> None:
         self._console = console
         self._verbose = verbose
+        self._advice = advice and not verbose  # it leads to the details
         self._label = LABEL
         self._last: Block | None = None  # the last block that was printed
 
@@ -223,7 +224,7 @@ class TerminalRenderer:
         return [
             (self._sign(piece) if role == "sign" else piece, style or _style(role))
             for piece, role in spans(words)
-            if role != "shell" or not self._verbose
+            if role != "shell" or self._advice
         ]
 
     def _sign(self, sign: str) -> str:
