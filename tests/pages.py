@@ -6,18 +6,19 @@ What a block is, its first line says:
     ```python                        runs, in one scope for the page
     ```sh                            one command a line; `# exit code 1` behind one that does not end with 0
     ```text                          lines that the block above printed
-    ```toml                          is read; with a title, a file of that name
-    ```json                          is read
+    ```toml                          is read, as json is; with a title, a file of that name
 
-Commands of surgeon run in this process.  `notebooks/models` is there, as in a checkout, and files of the page can be
-imported.
+Commands of surgeon run in this process, those of PROGRAMS in a shell.  `notebooks/models` is there, as in a checkout,
+and files of the page can be imported.
 """
 
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -26,11 +27,13 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from tests.command_line import ROOT, run
+from tests.command_line import ROOT, run, surroundings
 from tests.shown import missing
 
 TITLE = re.compile(r'title="([^"]+)"')
 CODE = re.compile(r"# exit code (\d)$")
+PROGRAMS = ("olive", "polygraphy", "python")
+READERS = {"json": json.loads, "toml": tomllib.loads}
 
 
 class PageError(AssertionError):
@@ -85,16 +88,14 @@ def _run(page: Path) -> int:
             lost = missing(block.text, printed)
             if lost:
                 raise PageError(f"{at}: not printed:\n" + "\n".join(lost) + f"\nbut:\n{printed}")
-        elif block.language in ("python", "toml") and (title := TITLE.search(block.info)):
+        elif block.language in ("python", *READERS) and (title := TITLE.search(block.info)):
             Path(title[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             printed = _printed(block, at, scope)
         elif block.language == "sh":
             printed = "".join(_command(line, at) for line in block.text.splitlines() if line.strip())
-        elif block.language == "toml":
-            tomllib.loads(block.text)
-        elif block.language == "json":
-            json.loads(block.text)
+        elif block.language in READERS:
+            READERS[block.language](block.text)
         else:
             raise PageError(f"{at}: a block of {block.language or 'no language'} is not run; see tests/pages.py.")
     return len(found)
@@ -114,6 +115,8 @@ def _printed(block: Block, at: str, scope: dict[str, object]) -> str:
 def _command(line: str, at: str) -> str:
     """What a command of surgeon prints."""
     name, *arguments = shlex.split(line, comments=True)
+    if name in PROGRAMS:
+        return _other_command(line, at)
     if name != "surgeon":
         raise PageError(f"{at}: {name} is not run; a page shows commands of surgeon alone.")
     wanted = int(found[1]) if (found := CODE.search(line)) else 0
@@ -121,3 +124,15 @@ def _command(line: str, at: str) -> str:
     if result.exit_code != wanted:
         raise PageError(f"{at}: {line}: exit code {result.exit_code}, not {wanted}:\n{result.output}")
     return result.output
+
+
+def _other_command(line: str, at: str) -> str:
+    """What a command of another program prints, of the environment that runs the tests, in a shell."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    found = subprocess.run(
+        line, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        env=surroundings(PATH=path, CI="true"),  # so that Olive reports nothing over the network
+    )  # fmt: skip
+    if found.returncode:
+        raise PageError(f"{at}: {line}: exit code {found.returncode}:\n{found.stdout}")
+    return found.stdout

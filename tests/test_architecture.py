@@ -53,7 +53,7 @@ BUDGETS = {
     "display": 6_660,  # the manuals of a name, for a command and an assistant
     "edits": 7_040,  # bounds of sizes that depend on data
     "file": 4_710,  # data files that users name
-    "integrations": 340,  # a server for assistants
+    "integrations": 465,  # a server for assistants, a pass for Olive, and a loader for polygraphy
     "ir": 2_490,  # plugins in the default domain
     "ops": 4_650,  # ops with a size that depends on data, and what is checked of a plugin
     "patterns": 312,  # the forms of fusions
