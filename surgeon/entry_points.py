@@ -1,4 +1,4 @@
-"""Entry points of installed packages: rules, targets, edits and renderers, cached per process."""
+"""Entry points of installed packages: rules, targets, edits, renderers and kinds of models, cached per process."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 OWN_RULES = "surgeon.patterns"
-GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits", "surgeon.renderers"  # groups of entry points
-RULES, TARGETS, EDITS, RENDERERS = GROUPS
+GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits", "surgeon.renderers", "surgeon.kinds"  # of entry points
+RULES, TARGETS, EDITS, RENDERERS, KINDS = GROUPS
 
 
 def entry_points(group: str = RULES) -> "tuple[EntryPoint, ...]":

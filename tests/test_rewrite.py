@@ -141,8 +141,11 @@ def test_usage_errors(model, tmp_path):
         list(find(model, "gelu", target="tensorflow"))
     with pytest.raises(UsageError, match="Unknown check 'modle'"):
         rewrite(model, "gelu", check="modle")
-    with pytest.raises(UsageError, match="model in memory"):
-        rewrite(model, "gelu", output=tmp_path / "out.onnx")
+
+def test_a_model_in_memory_is_written_on_request(model, tmp_path):
+    path, report = rewrite(model, "gelu", output=tmp_path / "out.onnx")
+    assert (path, report.written) == (tmp_path / "out.onnx", True)
+    assert onnx.load(path) == rewrite(model, "gelu")[0]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def extract(
     The tensors of the first cut become the inputs, in the given order, with their known dtypes and sizes.
 
     Args:
-        source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
+        source: a path (then `output` says where to write), or a model in memory.
         froms: tensors to start from; by default the inputs that the part needs.  In Python, one name or several.
         tos: tensors to end at; by default the outputs that depend on the first.
         output: the path to write, if the source is a path.
@@ -84,7 +84,7 @@ def insert(
     an implementation the result is unproved.
 
     Args:
-        source: a path (then `output` says where to write), a ModelProto or a gs.Graph.
+        source: a path (then `output` says where to write), or a model in memory.
         froms: tensors that the node reads, in this order; weights may be among them.
         tos: tensors that it computes, in this order; they keep their names.
         op: the operator of the node, as "domain::Name", or "Name" of ai.onnx.

@@ -8,6 +8,7 @@ __all__ = [
     "editable_model",
     "external_data",
     "io",
+    "kinds",
     "minimal_patch",
     "model",
     "model_like",

@@ -52,6 +52,8 @@ class EditableModel(Model):
             self.__dict__.pop(name, None)
         self.before, self.source = before, earlier.source if earlier is not None else before
         self.files: dict[str, Path] = dict(earlier.files) if earlier is not None else {}
+        self._held = dict(before.held)
+        self.held = self._held
         # Owners of payloads of other models, by id() of the payload.
         self._owners: dict[int, Model] = dict(earlier._owners) if earlier is not None else {}
         self.recasts: list[TensorCast] = list(earlier.recasts) if earlier is not None else []
@@ -162,7 +164,7 @@ class EditableModel(Model):
         for skeleton, model in ((self.skeleton, self.source), (copy, other)):
             if model.external_tensors:
                 self._adopt_files(skeleton, model, taken, out)
-        self._store = locations.Store(None if self.path is None else self.path.parent, self.files)
+        self._store = locations.Store(None if self.path is None else self.path.parent, self.files, self.held)
         return copy
 
     def without_data(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
@@ -211,7 +213,7 @@ class EditableModel(Model):
         self, skeleton: onnx.ModelProto, model: Model, taken: dict[str, Path | None], out: Path | None
     ) -> None:
         """Record the data files of a model, and give them other locations if those are taken."""
-        if model.path is None and model is not self.source:
+        if model.path is None and model is not self.source and not model.held:
             raise ModelFileError("The model came from memory, so its data files are unknown. Open it by its path.")
         named: dict[str, str] = {}
         for tensor in locations.tensors_of(skeleton):
@@ -223,8 +225,15 @@ class EditableModel(Model):
             if location not in named:
                 path = None if model.path is None else locations.resolve(model.path.parent, location)
                 beside = None if out is None or path is None else out.parent
-                named[location] = next(name for name in _names(location) if _is_free(name, path, taken, beside))
+                held = model.held.get(location)
+                named[location] = next(
+                    name
+                    for name in _names(location)
+                    if _is_free(name, path, taken, beside) and self.held.get(name, held) is held
+                )
                 taken[os.path.normpath(named[location])] = path
+                if held is not None:
+                    self._held[named[location]] = held
                 if path is not None and (model is not self.source or named[location] != location):
                     self.files[named[location]] = path
             entry = next(entry for entry in tensor.external_data if entry.key == "location")

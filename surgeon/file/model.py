@@ -6,10 +6,10 @@ it has an `external_data` entry with the key `surgeon.payload`, which `Model.val
 
 import mmap
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
@@ -17,6 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
+from surgeon.file.external_data.held_tensors import LOCATION, HeldModel, HeldTensors
 from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.file_type import describe, not_utf8
 from surgeon.file.io.memory_map import close_map, forget_pages, holds_word, map_whole, span_of, stamp
@@ -59,14 +60,18 @@ class Model:
     skeleton: onnx.ModelProto
     path: Path | None
     payload_bytes: int
+    held: Mapping[str, HeldTensors]
+    """By location, tensors that stay with other objects."""
 
-    def __init__(self, data: Buffer, path: Path | None, threshold: int) -> None:
-        self.path = path
+    def __init__(
+        self, data: Buffer, path: Path | None, threshold: int, held: Mapping[str, HeldTensors] = MappingProxyType({})
+    ) -> None:
+        self.path, self.held = path, held
         self._data: Buffer | None = data
         self.stamp = None if path is None else stamp(path)
         whole = parse_root(data)
         self._messages: dict[Address, Message] = {(): whole}
-        self._store = locations.Store(None if path is None else path.parent)
+        self._store = locations.Store(None if path is None else path.parent, held=held)
         name = "The model" if path is None else str(path)
         try:
             self._payloads = find_payloads(whole, threshold)
@@ -84,17 +89,21 @@ class Model:
         self.payload_bytes = sum(payload.size for payload in self._payloads)
 
     @classmethod
-    def open(cls, source: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threshold: int = 1024) -> "Model":
+    def open(
+        cls, source: str | os.PathLike[str] | onnx.ModelProto | HeldModel | bytes, *, threshold: int = 1024
+    ) -> "Model":
         """Open a model file, a ModelProto or its bytes; tensor data of more than `threshold` bytes stay in the file.
 
         A ModelProto is serialised, so later changes to it have no effect.  Raises ModelFileError if the file cannot be
         read or is not an ONNX model.
         """
+        held = {LOCATION: source.tensors} if isinstance(source, HeldModel) else {}
+        source = source.proto if isinstance(source, HeldModel) else source
         if isinstance(source, onnx.ModelProto):
             if not source.HasField("graph"):
                 raise ModelFileError("The ModelProto has no graph.")
             try:
-                return cls(source.SerializeToString(), None, threshold)
+                return cls(source.SerializeToString(), None, threshold, held)
             except (ValueError, EncodeError):
                 raise ModelFileError("The ModelProto has 2 GiB or more. Keep its weights in external data.") from None
         if isinstance(source, bytes | bytearray | memoryview):
@@ -111,6 +120,17 @@ class Model:
             self.check_unchanged()
             self._data = map_whole(self.path) if self.path is not None else b""
         return self._data
+
+    def runnable(self) -> "onnx.ModelProto | Path":
+        """The model for a runtime: its file, or a ModelProto.  Held tensors are written to a temporary file first."""
+        return self.path if self.path is not None else self.made_from(self.data[:])
+
+    def made_from(self, data: bytes) -> "onnx.ModelProto | Path":
+        """A model from memory after edits, for a runtime; as `runnable`."""
+        if not self.held:
+            made: onnx.ModelProto = onnx.ModelProto.FromString(data)
+            return made
+        return next(iter(self.held.values())).write_model(data, self.held)
 
     @property
     def is_sorted(self) -> bool:
@@ -242,6 +262,8 @@ class Model:
             locations.files(self.path.parent, self.external_tensors)
             if sums:
                 locations.verify_checksums(self.path.parent, self.external_tensors)
+        for held in self.held.values():
+            held.check()
 
     def check_names(self) -> None:
         """Raise ModelFileError if a string is not UTF-8.  Slow: call it only after an error."""
@@ -332,7 +354,7 @@ class InMemoryModel(Model):
     def __init__(self, proto: onnx.ModelProto) -> None:
         self.skeleton, self.path, self.payload_bytes, self.stamp = proto, None, 0, None
         self._data, self._messages, self._payloads, self._orders = None, {}, [], {}
-        self._store = locations.Store(None)
+        self._store, self.held = locations.Store(None), {}
 
     def has_value(self, tensor: onnx.TensorProto) -> bool:
         """Whether the data of a tensor are in the message."""

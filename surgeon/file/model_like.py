@@ -1,57 +1,72 @@
-"""Converts the models that callers pass, paths or models in memory, for this package."""
+"""Converts the models that callers pass, paths or models in memory, for this package; and results, for callers."""
 
 import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias
 
-import onnx_graphsurgeon as gs
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
+from surgeon.file.external_data.held_tensors import HeldModel, HeldTensors
+from surgeon.file.kinds import Kind, kind_of, titles
+from surgeon.file.model import Model
 
-ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
+ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | Any
+"""A path, a ModelProto, or a model of one of the `kinds`, whose classes belong to packages that may be missing."""
 
 
-def resolve_model(source: ModelLike) -> Path | ModelProto:
-    """An absolute path, or a ModelProto; a gs.Graph is exported.
+def resolve_model(source: ModelLike) -> Path | ModelProto | HeldModel:
+    """An absolute path, a ModelProto, or a model whose tensors stay with their owners.
 
-    Raises UsageError for anything else, and if gs cannot export the graph.
+    Raises UsageError for anything else, if the model cannot be exported, and for several models in one.
     """
-    if isinstance(source, gs.Graph):
-        return exported(source)
-    _require(source)
-    return source if isinstance(source, ModelProto) else Path(os.path.abspath(source))
+    kind = _kind(source)
+    if kind is None:
+        return source if isinstance(source, (ModelProto, HeldModel)) else Path(os.path.abspath(source))
+    parts = kind.parts(source)
+    if len(parts) > 1:
+        names = ", ".join(parts)
+        raise UsageError(f"{kind.title} with {len(parts)} models ({names}) is given. Give one of them.".capitalize())
+    return kind.exported(source)
 
 
-def exported(graph: gs.Graph) -> ModelProto:
-    """A graph as gs exports it; the graph itself is unchanged.  Raises UsageError if gs cannot."""
-    try:
-        copied = graph.copy()
-        kinds = {name: tensor.type for name, tensor in graph.tensors().items() if isinstance(tensor, gs.Variable)}
-        for name, tensor in copied.tensors().items():
-            if isinstance(tensor, gs.Variable):
-                tensor.type = kinds[name]  # a copy forgets the type of a sequence
-        return cast(ModelProto, gs.export_onnx(copied, do_type_check=False))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"gs cannot export this graph ({error}). Give its outputs a dtype and a shape, or pass a path."
-        ) from error
+@contextmanager
+def opened_to_run(source: ModelLike) -> Iterator[tuple[Model, Callable[[], Path | ModelProto]]]:
+    """A model, opened, and a function that returns it for a runtime, which may write it to a temporary file."""
+    resolved = resolve_model(source)
+    with Model.open(resolved) as model:
+        yield model, model.runnable if isinstance(resolved, HeldModel) else lambda: resolved
+
+
+def returned(source: ModelLike, made: ModelProto, held: Mapping[str, HeldTensors]) -> Any:
+    """A result as the kind of model that was given.  held: its tensors that stay with their owners."""
+    kind = _kind(source)
+    return made if kind is None else kind.give(source, made, held)
 
 
 def model_name(source: ModelLike, unnamed: str = "") -> str:
     """The name of a model: its path as given; `unnamed` for a model in memory."""
-    _require(source)
-    return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)
+    return unnamed if is_in_memory(source) else os.fspath(source)
 
 
 def is_in_memory(source: object) -> bool:
     """Whether a source is not a path, so that results are returned in memory.  Raises UsageError as `resolve_model`."""
-    _require(source)
-    return isinstance(source, (ModelProto, gs.Graph))
+    return _kind(source) is not None or isinstance(source, (ModelProto, HeldModel))
 
 
-def _require(source: object) -> None:
-    if not isinstance(source, (ModelProto, gs.Graph, str, os.PathLike)):
-        raise UsageError(
-            f"Invalid model of type {type(source).__name__}. Give a path, a ModelProto or a gs.Graph."
-        )
+def is_proto(source: object) -> bool:
+    """Whether a source is a ModelProto itself, of which every result is a new one."""
+    return isinstance(source, (ModelProto, HeldModel))
+
+
+def _kind(source: object) -> Kind | None:
+    """The kind of a model in memory; None for a path and a ModelProto.  Raises UsageError for other values."""
+    if isinstance(source, (ModelProto, HeldModel, str, os.PathLike)):
+        return None
+    found = kind_of(source)
+    if found is None:
+        *known, last = titles()
+        raise UsageError(f"Invalid model of type {type(source).__name__}. Give a path, {', '.join(known)} or {last}.")
+    return found

@@ -20,6 +20,7 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations, on_demand
+from surgeon.file.external_data.held_tensors import HeldTensors, MemorySpan
 from surgeon.file.external_data.new_file import LARGE, MIN_BYTES, NewDataFile, name_beside, named_data_file
 from surgeon.file.external_data.staging import (
     CopiedDataFile,
@@ -38,7 +39,7 @@ from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.byte_edits import ByteEdits, FileSpan, Piece
 from surgeon.file.protobuf.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, raw_span, size_of, tensors_in
-from surgeon.file.protobuf.wire_format import Buffer, parse_root, write_varint
+from surgeon.file.protobuf.wire_format import MAX_SIZE, Buffer, parse_root, write_varint
 from surgeon.file.tensors.decoding import raw_size
 
 OutputModel = onnx.ModelProto | Path  # a model in memory, or its file
@@ -52,6 +53,7 @@ _BEGINNINGS = frozenset((0x08, 0x28, *(field << 3 | 2 for field in (2, 3, 4, 6, 
 _MAPPED = 1 << 12  # spans up to this size are taken from the map, whose pages are in memory already
 _READ = 1 << 18  # spans up to this size are read, longer ones copied by the kernel
 _BUFFER = 1 << 20
+_ROOM = 1 << 26  # bytes that new tensors may take until a model of held tensors is written with a data file
 _GRAPH, _INITIALIZER = 7, 5  # fields of ModelProto and of GraphProto
 
 
@@ -119,6 +121,9 @@ def saving(
     model has to be opened again.
     """
     named, out = named_data_file(external_data, out), Path(out)
+    held = model.held if patch is None else patch.holder.held
+    if held and named is None:
+        external_data, named = _mode_of_held(model, held, out)
     target = _target(out)
     model.check_unchanged()
     with ExitStack() as stack:
@@ -130,7 +135,7 @@ def saving(
                 raise ModelFileError(f"{out} is not a model. Choose another file, or give --force (force=True).")
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
             others = {} if patch is None else patch.files
-            if external_data == "inline" and (model.external_tensors or others):
+            if external_data == "inline" and (model.external_tensors or others or held):
                 source, pieces = _inlined(model, patch)
                 fresh = None
             else:
@@ -139,7 +144,7 @@ def saving(
             if named is not None:
                 file = stack.enter_context(AtomicFile(target))
                 _require_not_of_source(model, target, out.parent / local(named.location))
-                find = partial(_span_of, model, fresh, others)
+                find = partial(_span_of, model, patch, fresh)
                 scratch = file.enter_folder() / f".surgeon-{out.name}"
                 whole = stack.enter_context(_written_whole(model, scratch, pieces))
                 source, origin, fresh, others = whole.data, whole.path, named, {}
@@ -250,6 +255,12 @@ class _Writer:
         for piece in pieces:
             if isinstance(piece, bytes):
                 self._gather(piece)
+            elif isinstance(piece, MemorySpan):
+                self._flush()
+                at = os.lseek(self._handle, 0, os.SEEK_CUR)
+                piece.held.copy(piece.start, self._handle, at)
+                os.ftruncate(self._handle, at + piece.size)
+                os.lseek(self._handle, at + piece.size, os.SEEK_SET)
             elif isinstance(piece, FileSpan):
                 self._flush()
                 if piece.path not in self._others:
@@ -362,6 +373,16 @@ def _place_new_file(
     return []
 
 
+def _mode_of_held(
+    model: Model, held: Mapping[str, HeldTensors], out: Path
+) -> tuple[ExternalDataMode, NewDataFile | None]:
+    """How a model with held tensors is written: as one file, or with a data file if it would reach 2 GiB."""
+    size = len(model.data) + model.external_bytes + sum(one.size for one in held.values())
+    if size < MAX_SIZE - _ROOM:
+        return "inline", None
+    return "auto", NewDataFile(name_beside(out, ()), MIN_BYTES)
+
+
 def _folder(model: Model) -> Path:
     """The folder of a model's data files."""
     return Path() if model.path is None else model.path.parent
@@ -369,21 +390,21 @@ def _folder(model: Model) -> Path:
 
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     """The model, patched in memory first, with its external data inserted in place of their entries."""
-    fresh, others = (None, {}) if patch is None else (patch.fresh, patch.files)
+    fresh = None if patch is None else patch.fresh
     data = model.data if patch is None or patch.empty else patch.apply()
-    return data, _relocated(data, None, partial(_span_of, model, fresh, others), None)
+    return data, _relocated(data, None, partial(_span_of, model, patch, fresh), None)
 
 
 def _span_of(
-    model: Model, fresh: NewDataFile | None, others: Mapping[str, Path], tensor: onnx.TensorProto
+    model: Model, patch: Patch | None, fresh: NewDataFile | None, tensor: onnx.TensorProto
 ) -> bytes | FileSpan:
-    """The data of an external tensor of an edited model.  fresh: the new file, which is not written.
-
-    others: by location, data files of other models.
-    """
+    """The data of an external tensor of an edited model.  fresh: the new file, which is not written."""
     extent, size = locations.extent_of(tensor), raw_size(tensor)
+    others, held = ({}, model.held) if patch is None else (patch.files, patch.holder.held)
     if fresh is not None and extent.location == fresh.location:
         return fresh.part(extent.offset)
+    if extent.location in held:
+        return held[extent.location].span(extent.offset, size)
     if model.path is None and extent.location not in others:
         raise UsageError("The model came from memory, so its data files are unknown. Open it by its path.")
     path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)

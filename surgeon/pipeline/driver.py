@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import onnx_graphsurgeon as gs
-
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.errors import CheckFailed, GraphError, SurgeonError
+from surgeon.file.external_data.held_tensors import HeldModel
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
-from surgeon.file.save import OutputModel, is_source
+from surgeon.file.model_like import ModelLike, is_in_memory, is_proto, model_name, resolve_model, returned
+from surgeon.file.save import is_source
 from surgeon.file.save import saving as saving_model
 from surgeon.file.temporary_model import remove_leftovers
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
@@ -43,7 +42,7 @@ def run(
     """Apply transforms to a model in order, establish the claim of each, and save the result.
 
     Args:
-        source: a path (with `saving.output`, which may be the same path), a ModelProto or a gs.Graph (which may be
+        source: a path (with `saving.output`, which may be the same path), or a model in memory (which may be
             saved too).
         transforms: at least one.
         checks: the checks.
@@ -71,7 +70,8 @@ def run(
         if isinstance(original, Path) and len(transforms) > 1:
             remove_leftovers(original.parent, original)
         checks = replace(checks, timer=timer)
-        steps = _Run(source, original, model, checks, saving=saving, report=report, agree=agree, stack=stack)
+        given = Snapshot(model, None, stack, None if isinstance(original, HeldModel) else original)
+        steps = _Run(source, given, model, checks, saving=saving, report=report, agree=agree, stack=stack)
         pending = list(enumerate(transforms))
         while pending:
             number, transform = pending.pop(0)
@@ -86,10 +86,7 @@ def run(
                 raise
         if checks.dry_run:
             model.check_data()  # as saving would
-    if checks.dry_run or (isinstance(source, gs.Graph) and not steps.is_changed):
-        return source, report
-    is_graph = isinstance(source, gs.Graph) and not isinstance(steps.result, Path)
-    return gs.import_onnx(steps.result) if is_graph else steps.result, report
+    return source if checks.dry_run else steps.result, report
 
 
 @dataclass(slots=True)
@@ -98,8 +95,8 @@ class _Run:
 
     source: ModelLike
     """The model that the user gave."""
-    original: OutputModel
-    """The same as a path or a proto."""
+    original: Snapshot
+    """The same for runtimes."""
     model: Model
     """The same, opened."""
     checks: Checks
@@ -124,7 +121,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.output = resolve_output(self.saving.output)
         model = declaring(self.model, self.checks.options.assume)  # all later steps see the assumptions
-        self.state = Snapshot(model, self.output, self.stack, self.original)
+        self.state = Snapshot(model, self.output, self.stack, self.original.written)
         self.report.source, self.report.output = model_name(self.source), str(self.saving.output or "")
         self.report.assumptions = assumption_lines(self.state.model.skeleton)
 
@@ -198,9 +195,12 @@ class _Run:
         if not claim.changed and not self.is_changed:
             draft = ModelDraft(self.model)  # nothing depends on the user's assumptions: the bytes stay
         if self.output is None:
-            self.result = draft.patch().to_proto()
-            after.written_at(self.result)
-            return self._establish(after, claim)
+            made = draft.patch().to_proto()
+            after.written_at(made)
+            failure = self._establish(after, claim)
+            is_same = not claim.changed and not self.is_changed and not is_proto(self.source)
+            self.result = self.source if is_same or failure is not None else returned(self.source, made, draft.held)
+            return failure
         how = self.saving
         patch = draft.patch(self.output, whole=how.external_data not in ("auto", "copy"))
         replaces = self.output.exists() and not is_source(self.model, self.output)
@@ -257,7 +257,7 @@ class _Run:
         may_not_load = result is None or result.outcome is Outcome.UNPROVED
         if may_not_load and not (is_between and claim.structure and not compares):
             made, folder = after.loadable()
-            before, count = [self.original, *claim.originals], after.node_count()
+            before, count = [self.original.runnable(), *(find() for find in claim.originals)], after.node_count()
             loaded = loading(before, made, options, claim.tolerated, folder=folder, node_count=count)
             claim.report.refused = loaded.note
             if loaded.fault:

@@ -21,19 +21,30 @@ class Snapshot:
     def __init__(self, model: Model, output: Path | None, stack: ExitStack, made: OutputModel | None = None) -> None:
         """output: path of the final result.  stack: removes the file.  made: the model for a runtime, if it exists."""
         self.model, self._output, self._stack, self._made = model, output, stack, made
+        self._result: onnx.ModelProto | None = None  # in memory, with tensors that a runtime cannot read
 
     @property
     def opened(self) -> OutputModel | Model:
         """The written model if it exists, else the model."""
-        return self.model if self._made is None else self._made
+        made = self._made if self._result is None else self._result
+        return self.model if made is None else made
+
+    @property
+    def written(self) -> OutputModel | None:
+        """The model for a runtime if it exists."""
+        return self._made
 
     def runnable(self) -> OutputModel:
         """The model for a runtime: in memory, or as a file that is removed when the run ends."""
-        if self._made is None:
-            assert isinstance(self.model, EditableModel)  # a source is given as it was opened
+        if self._made is None and self._result is not None:
+            self._made = self.model.made_from(self._result.SerializeToString())
+        elif self._made is None and not isinstance(self.model, EditableModel):
+            self._made = self.model.runnable()
+        elif self._made is None:
+            assert isinstance(self.model, EditableModel)
             patch = self.model.patch(self._output, whole=True)
             if self.model.path is None:
-                self._made = patch.to_proto()
+                self._made = self.model.made_from(patch.apply())
             else:
                 self._made = self._stack.enter_context(temporary_model(self.model.source, patch, self._output))
         return self._made
@@ -52,4 +63,7 @@ class Snapshot:
 
     def written_at(self, path: OutputModel | None) -> None:
         """Record the file or the model in memory that this model was written to; None if it is gone."""
-        self._made = path
+        if isinstance(path, onnx.ModelProto) and self.model.held:
+            self._made, self._result = None, path
+        else:
+            self._made, self._result = path, None

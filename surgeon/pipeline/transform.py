@@ -104,7 +104,7 @@ class Claim:
     """Repeats the change in a fresh draft with a smaller claim; None if that is impossible."""
     tolerated: "Collection[Lack]" = field(default=FOREIGN_OPS)
     """Lacks of ONNX Runtime that do not matter for the result."""
-    originals: Sequence[OutputModel] = ()
+    originals: Sequence[Callable[[], OutputModel]] = ()
     """Models besides the source of the run from which the change started."""
 
     @classmethod

@@ -54,7 +54,7 @@ def convert(
     """Convert a model to another precision, except for as few nodes and with as few Casts as possible.
 
     Args:
-        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        source: a path (then `output` says where to write; it may be the same path), or a model in memory.
         to: dtype to convert to: "float16", "bfloat16", "float32" or "int32".
         from_: dtype to convert from.  Default: float32; for int32, int64; for float32, float64.
         output: the path to write, for a source that is a path.

@@ -154,9 +154,7 @@ def require_expected_counts(expect: Mapping[str, int]) -> None:
 
 
 def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
-    """Raise UsageError for an output path of a model in memory, or none for a model in a file."""
-    if in_memory and output is not None:
-        raise UsageError("A model in memory is returned, not written. Leave out output, or pass the path of a model.")
+    """Raise UsageError if there is no output path for a model in a file; one in memory is returned or written."""
     if output is None and not in_memory and not dry_run:
         raise UsageError("No output path given. Example: output='out.onnx' (it may be the path of the input).")
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines, with_assumptions
 from surgeon.errors import UsageError
-from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, model_name, opened_to_run
 from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
@@ -40,7 +40,7 @@ def compare(
     is dynamic in the original, they are compared only at that size.
 
     Args:
-        original: a path, a ModelProto or a gs.Graph.
+        original: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
         other: the second model, of the same types.
         inputs: arrays by input name, .npz files, folders of them, or folders of ONNX test data; one such set or a list.
             By default, inputs are generated for the graph.
@@ -94,8 +94,10 @@ def compare(
     engines = require_runtime(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):
         raise UsageError("With the runtime TensorRT, neither inner tensors nor custom ops are supported.")
-    first, second = resolve_model(original), resolve_model(other)
-    with traits_of_files(options.custom_ops), Model.open(first) as opened, Model.open(second) as against:
+    with ExitStack() as stack:
+        stack.enter_context(traits_of_files(options.custom_ops))
+        opened, first = stack.enter_context(opened_to_run(original))
+        against, second = stack.enter_context(opened_to_run(other))
         for model in (opened, against):
             model.check_data(sums=True)
             require_finite_calls(model.skeleton)
@@ -108,7 +110,7 @@ def compare(
         options = replace(options, dims={**fixed, **options.dims})
         assumed = with_assumptions(opened.skeleton, [*options.assume, *assumption_lines(against.skeleton)])
         check = ModelCheck(
-            first,
+            first(),
             assumed,
             options,
             other="the other model",
@@ -117,8 +119,7 @@ def compare(
             against=against.skeleton,
         )
         by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
-    with traits_of_files(options.custom_ops):
-        result = check.check(second)
+        result = check.check(second())
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
         result = _noted(result, f"Compared only at {sizes}, because the other model fixes these sizes.")

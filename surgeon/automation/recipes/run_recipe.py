@@ -44,7 +44,7 @@ def run(
 
     Args:
         recipe: the recipe, or the path of its file.
-        source: a path (then `output` says where to write; it may be the same path), a ModelProto or a gs.Graph.
+        source: a path (then `output` says where to write; it may be the same path), or a model in memory.
         output: the path to write, if the source is a path.
         variables: value of `${name}` in the recipe.
         check: "auto" proves each rewritten site and each edit; "none" checks nothing.

@@ -1,19 +1,18 @@
 """Merges two models into one: outputs of the first feed inputs of the second."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import onnx
-import onnx_graphsurgeon as gs
 
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
 from surgeon.edits.merge_split.join_graphs import JoinResult, join
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, is_in_memory, is_proto, model_name, opened_to_run, returned
 from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.ops.schemas import schema
 from surgeon.ops.traversal import function_key, imports_of, node_label, nodes_of
@@ -75,7 +74,7 @@ def merge(
     meaning.  Weights are copied from file to file, with the data files of both models.
 
     Args:
-        first: the model that runs first: a path, a ModelProto or a gs.Graph.
+        first: the model that runs first: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
         second: the model that runs second, likewise.
         connect: by output of the first model, the input or inputs of the second that it feeds; by input of the first,
             the input of the second that shares its value.  None connects outputs and inputs with the same name.
@@ -110,13 +109,12 @@ def merge(
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect must map outputs to inputs, for example {{'y': 'x'}}, not {connect!r}.")
     report = EditReport("", "", by_structure=False, other="it was merged from two models")
-    original = resolve_model(second)
-    with Model.open(original) as opened:
+    with opened_to_run(second) as (opened, original):
         request = Merging(model_name(first), model_name(second), {}, prefix)
         change = Merge(request, opened, original, report=report, connect=connect, output=output)
         made, _ = run(first, [change], checks, Saving(output, external_data, force))
-    if isinstance(made, onnx.ModelProto) and isinstance(second, gs.Graph):
-        made = gs.import_onnx(made)
+        if isinstance(made, onnx.ModelProto) and is_proto(first):
+            made = returned(second, made, change.second.held)
     return ModelAndReport((None if dry_run else made, report))
 
 
@@ -128,8 +126,8 @@ class Merge:
     """The arguments of the merge."""
     second: Model
     """The model that runs second; it must stay open as long as the run."""
-    original: OutputModel
-    """The same as a path or a proto."""
+    original: Callable[[], OutputModel]
+    """Returns the same as a path or a proto."""
     report: EditReport
     """Report, which is updated."""
     connect: Mapping[str, str | Sequence[str]] | None = None
@@ -158,7 +156,7 @@ class Merge:
         def relation(before: Snapshot, made: OutputModel, options: CheckOptions) -> CheckResult:
             for model in models:
                 model.check_data(sums=True)
-            links = _links(models, (before.runnable(), self.original), joined)
+            links = _links(models, (before.runnable(), self.original()), joined)
             return check_chain(made, draft.skeleton, links, options=options, reworded=_of_merged)
 
         words = Words.of("merged", "the two")

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-import onnx_graphsurgeon as gs
 
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
@@ -16,8 +14,7 @@ from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
 from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
 from surgeon.file.external_data.new_file import MODES
 from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
-from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, is_in_memory, model_name, opened_to_run, returned
 from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.claim_check import proved_by_structure
@@ -93,7 +90,7 @@ def split(
     several parts read are in each of them.  The data file of a part has only the bytes that the part uses.
 
     Args:
-        source: a path (then `output` is the folder to write), a ModelProto or a gs.Graph.
+        source: a path (then `output` is the folder to write), or a model in memory.
         output: a new or empty folder; the parts are called NAME-1.onnx, NAME-2.onnx, ...
         at: tensors to cut after, in any order.  Each part has the further nodes that the next of these tensors needs.
         parts: number of parts with similar bytes of weights, instead of tensors.
@@ -124,10 +121,10 @@ def split(
         raise UsageError("Several parts cannot have one data file. Choose auto, copy or inline.")
     saving = Saving(output, external_data, force)
     _refuse_misuse(source, at, parts, output, dry_run=dry_run)
-    original, timer = resolve_model(source), PhaseTimer()
+    timer = PhaseTimer()
     report = SplitReport(model_name(source), str(output or ""))
     try:
-        with timer.phase("split"), Model.open(original) as model:
+        with timer.phase("split"), opened_to_run(source) as (model, original):
             whole = ModelDraft(declaring(model, checks.options.assume))
             report.assumptions = assumption_lines(whole.skeleton)
             whole.index  # noqa: B018  # raises for an invalid model
@@ -135,9 +132,9 @@ def split(
             ends = planner.at_tensors(at) if at else planner.into_parts(parts or 0)
             run = _Splitting(whole, original, ends, report, checks=checks, saving=saving)
             made = run.plan() if dry_run else run.in_memory() if output is None else run.into_folder(Path(output))
+            given = [part if isinstance(part, Path) else returned(source, part, whole.held) for part in made]
     finally:
         report.timed(timer.seconds)
-    given = [gs.import_onnx(part) for part in made] if isinstance(source, gs.Graph) else made
     return ModelAndReport((given, report))
 
 
@@ -165,8 +162,8 @@ class _Splitting:
 
     whole: ModelDraft
     """The model, unchanged."""
-    original: OutputModel
-    """The same as a path or a proto."""
+    original: Callable[[], OutputModel]
+    """Returns the same as a path or a proto."""
     ends: Sequence[PartBoundary]
     """Inputs and outputs of each part."""
     report: SplitReport
@@ -187,7 +184,7 @@ class _Splitting:
         made = [draft.patch().to_proto() for draft in self._drafts()]
         for part in made:
             self._require_valid(part)
-        self._check(made)
+        self._check([self.whole.made_from(part.SerializeToString()) for part in made] if self.whole.held else made)
         return made
 
     def into_folder(self, output: Path) -> list[Any]:
@@ -210,7 +207,7 @@ class _Splitting:
             draft = ModelDraft(model)
             extract(draft, ends.inputs, ends.outputs, self.whole)
             self.report.by_structure &= not structural_difference(model.skeleton, draft.skeleton, draft.claim)
-            name = f"{self.original.stem}-{number:0{width}}.onnx" if isinstance(self.original, Path) else ""
+            name = "" if model.path is None else f"{model.path.stem}-{number:0{width}}.onnx"
             self.report.parts.append(SplitPart(name, ends.inputs, ends.outputs, len(draft.graph.node)))
             yield draft
 
@@ -224,7 +221,7 @@ class _Splitting:
         """Load the parts, and compare them, run one after the other, with the whole model; raises if they differ."""
         options, whole, report = self.checks.options, self.checks.whole, self.report
         for part in made:
-            loaded = loading([self.original], part, options)
+            loaded = loading([self.original()], part, options)
             if loaded.fault:
                 raise CheckFailed(f"The split model does not load: {loaded.fault}. Nothing was written.", report)
             report.refused = report.refused or loaded.note
@@ -235,7 +232,7 @@ class _Splitting:
             ChainLink(f"part {number}", part, {}, {name: name for name in ends.outputs})
             for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
         ]
-        found = check_chain(self.original, self.whole.before.skeleton, links, options=options)
+        found = check_chain(self.original(), self.whole.before.skeleton, links, options=options)
         if found.outcome is Outcome.UNPROVED and report.by_structure:
             found = proved_by_structure(found)
         report.check = found

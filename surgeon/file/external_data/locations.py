@@ -22,6 +22,7 @@ from types import MappingProxyType
 import onnx
 
 from surgeon.errors import ModelFileError
+from surgeon.file.external_data.held_tensors import HeldTensors
 from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.memory_map import State, close_map, map_open, span_of, stamp
 from surgeon.file.io.path_encoding import local
@@ -206,23 +207,36 @@ def verify_checksums(
 class Store:
     """Reads tensors from the data files of one model; each file is mapped once.
 
-    elsewhere: by location, files that are not below its folder.
+    elsewhere: by location, files that are not below its folder.  held: by location, tensors that are in no file.
     """
 
-    def __init__(self, folder: Path | None, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> None:
-        self.folder, self._elsewhere = folder, elsewhere
+    def __init__(
+        self,
+        folder: Path | None,
+        elsewhere: Mapping[str, Path] = MappingProxyType({}),
+        held: Mapping[str, HeldTensors] = MappingProxyType({}),
+    ) -> None:
+        self.folder, self._elsewhere, self.held = folder, elsewhere, held
         self._maps: dict[Path, mmap.mmap] = {}
 
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor with external data: read-only, a view of the map if it is large."""
+        if self.held:
+            extent = extent_of(tensor)
+            if extent.location in self.held:
+                return self.held[extent.location].value(tensor, extent.offset)
         return decode_raw(tensor, *span_of(*self._mapped(tensor)))
 
     def fill(self, model: onnx.ModelProto) -> None:
         """Load the data of all external tensors of a model into it."""
         for tensor in tensors_of(model):
             if tensor.data_location == EXTERNAL:
-                found, start, _ = self._mapped(tensor)
-                tensor.raw_data = found[start : start + raw_size(tensor)]
+                extent = extent_of(tensor)
+                if extent.location in self.held:
+                    tensor.raw_data = self.held[extent.location].read(extent.offset, 0, raw_size(tensor))
+                else:
+                    found, start, _ = self._mapped(tensor)
+                    tensor.raw_data = found[start : start + raw_size(tensor)]
                 del tensor.external_data[:]
                 tensor.data_location = onnx.TensorProto.DEFAULT
 
@@ -256,6 +270,8 @@ class Store:
         for found in self._maps.values():
             close_map(found)
         self._maps.clear()
+        for held in self.held.values():
+            held.close()
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -14,6 +14,7 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations
+from surgeon.file.external_data.held_tensors import MemorySpan
 from surgeon.file.io.file_copy import copy_data, open_read, write_all
 from surgeon.file.protobuf.byte_edits import FileSpan, read_span
 from surgeon.file.protobuf.payloads import RAW, Body, size_of
@@ -92,6 +93,9 @@ class NewDataFile:
     def write(self, handle: int) -> None:
         """Write the data to an empty file; the kernel copies those of other files."""
         for start, data in self._parts:
+            if isinstance(data, MemorySpan):
+                data.held.copy(data.start, handle, start)
+                continue
             if not isinstance(data, FileSpan):
                 os.lseek(handle, start, os.SEEK_SET)
                 write_all(handle, data if isinstance(data, bytes) else data.raw_data)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -13,7 +14,7 @@ from surgeon.file.model import Model
 from surgeon.file.protobuf.byte_edits import FileSpan
 from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from surgeon.file.tensors.casting import TensorCast
-from surgeon.file.tensors.decoding import raw_size
+from surgeon.file.tensors.decoding import Array, raw_size
 
 Extents = dict[str, set[locations.Extent]]
 
@@ -61,6 +62,8 @@ def repack_converted(
     changing = [tensor for tensor in _outside(edited) if recast_of(tensor) is not None]
     if not changing:
         return edited, fresh
+    if model.held:
+        return _with_converted(model, edited, recast_of), fresh
     if model.path is None or out is None:
         raise ModelFileError("The model came from memory, so its data files are unknown. Open it by its path.")
     found = onnx.ModelProto()
@@ -78,6 +81,29 @@ def repack_converted(
         size = raw_size(tensor)
         data.refer(tensor, data.take(FileSpan(path, extent.offset, size, change)), size)
     return found, data
+
+
+def _with_converted(
+    model: Model, edited: onnx.ModelProto, recast_of: Callable[[onnx.TensorProto], TensorCast | None]
+) -> onnx.ModelProto:
+    """The skeleton with held tensors that are converted as new held tensors, each converted once."""
+    found = onnx.ModelProto()
+    found.CopyFrom(edited)
+    for tensor in _outside(found):
+        change = recast_of(tensor)
+        if change is not None:
+            location = locations.extent_of(_as_it_was(tensor, change)).location
+            array = partial(_converted, model, _as_it_was(tensor, change), change)
+            del tensor.external_data[:]
+            held = model.held[location]
+            held.refer(tensor, change, array, location=location)
+            held.value(tensor, locations.extent_of(tensor).offset)  # which fills `change.seen`
+    return found
+
+
+def _converted(model: Model, stored: onnx.TensorProto, change: TensorCast) -> Array:
+    """The converted value of a tensor."""
+    return change.array(model.value(stored))
 
 
 def _as_it_was(tensor: onnx.TensorProto, change: TensorCast) -> onnx.TensorProto:

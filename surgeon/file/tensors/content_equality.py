@@ -153,6 +153,8 @@ class TensorContents:
     def _read(self, data: bytes | _Span, start: int, size: int) -> bytes:
         if isinstance(data, bytes):
             return data[start : start + size]
+        if data.location in self._model.held:
+            return self._model.held[data.location].read(data.start, start, size)
         start += data.start
         self._fetch(data, start, size)
         if not data.location and self._model.path is None:

@@ -40,9 +40,9 @@ def edit(
     """Change a whole model: names, sizes, inputs and outputs.  Everything else stays byte for byte.
 
     Args:
-        source: a path (with `output`, which may be the same path), a ModelProto or a gs.Graph.
+        source: a path (with `output`, which may be the same path), or a model in memory.
         edits: values of `surgeon.edits`, applied in order.
-        output: output path, if the source is a path.
+        output: output path; needed if the source is a path.
         check: "model" runs the original and the edited model and compares the tensors that should be equal; "auto" does
             so unless the nodes are those of the original; "none" runs nothing.
         require_proof: treat unproved results as failures.

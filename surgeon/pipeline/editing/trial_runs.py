@@ -32,7 +32,7 @@ class TrialRuns:
     def written(self, draft: EditableModel) -> Iterator[OutputModel]:
         """A draft as a model that can run; its temporary file is removed when the context ends."""
         if draft.path is None:
-            yield draft.patch().to_proto()
+            yield draft.made_from(draft.patch().apply())
             return
         with temporary_model(draft.source, draft.patch(self.output, whole=True), self.output) as path:
             yield path

@@ -60,13 +60,13 @@ def rewrite(
     """Replace the nodes that rules recognise, prove each replacement, and write the model.
 
     Args:
-        source: a path (with `output`, which may be the same path), a ModelProto or a gs.Graph.
+        source: a path (with `output`, which may be the same path), or a model in memory.
         rules: comma-separated rules or groups: "gelu", "transformers", "./my_rules.py", "./my_rules.py:name",
             "package.module:name".  Exclude a rule with "-name".  "nms" first appends non-maximum suppression to a
             detector.  In Python, rule objects and local functions too; `RewriteReport.edited` describes the
             post-processing.  Default: the group for the target, for example "ort".
         inline: inline local functions before the rules run: "domain::Name", or "all".
-        output: output path, if the source is a path.
+        output: output path; needed if the source is a path.
         target: runtime that the model is for: "ort", "onnx", "tensorrt", "contrib", "decomposed", or an installed
             target.
         ep: execution provider: "cpu", "cuda", "dml", "tensorrt" or "any".  Rules write only ops that have a kernel
@@ -155,7 +155,7 @@ def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None
     """Yield the sites where rules would fire, one by one, without rewriting; a node belongs to one match.
 
     Args:
-        source: a path, a ModelProto or a gs.Graph.
+        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
         rules: as for `rewrite`.
         target: as for `rewrite`.
         ep: as for `rewrite`.

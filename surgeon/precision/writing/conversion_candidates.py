@@ -127,7 +127,7 @@ class CandidateBuilder:
         """A converted copy as a runtime reads it: a file next to the source if that is a file."""
         patch = built.patch(self._output)
         if self._model.path is None:
-            yield patch.to_proto()
+            yield built.draft.made_from(patch.apply())
             return
         with temporary_model(built.draft.source, patch, self._output) as path:
             yield path

@@ -180,7 +180,7 @@ class CompatibilityCheck:
     def _source(self, model: Model, aside: Mapping[int, NodeOutputs]) -> ParseRequest:
         module = self.library.module
         assert module is not None, "a library that is installed"
-        source = model.path if model.path is not None else bytes(model.data)
+        source = bytes(model.data) if model.path is None and not model.held else model.runnable()
         return ParseRequest(module, source, self.plugins, aside)
 
     def _run(self, said: CompatibilityReport, function: str, argument: Any) -> dict[str, Any] | None:

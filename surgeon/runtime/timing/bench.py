@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, model_name, opened_to_run
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.runtime.implementations.implementation import is_python
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, Runtime, as_list, require_run_time
@@ -51,7 +51,7 @@ def bench(
     the result is undecided.  Outputs are not compared; use `compare` for that.
 
     Args:
-        original: a path, a ModelProto or a gs.Graph.
+        original: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
         others: the models to compare with it.
         inputs: arrays by input name, or one .npz file of them.  By default, inputs are generated.
         dims: sizes of dynamic dimensions by name, for generated inputs.  A size that follows from others may be left
@@ -102,30 +102,29 @@ def bench(
         raise UsageError("Threads, processor time, ep and custom ops do not apply to TensorRT. Leave them out.")
     models = (original, *others)
     names = _names(models)
-    sources = [resolve_model(model) for model in models]
     for path in filter(is_python, as_list(custom_ops)):
         raise UsageError(f"Ops that a Python file implements cannot be timed: {path}. Give a library of custom ops.")
     libraries, provider = require_libraries(as_list(custom_ops)), ort_provider(ep)
     wanted = [{**(dims or {}), **shape} for shape in at or [{}]]
     with ExitStack() as stack:
-        opened = [stack.enter_context(Model.open(source)) for source in sources]
+        opened, runnable = zip(*[stack.enter_context(opened_to_run(model)) for model in models], strict=True)
         require_same_inputs(names, [_skeleton(model) for model in opened])
         feeds, shapes = feeds_of(opened, as_list(inputs), wanted, seed)
-    what = LoadRequest(
-        names,
-        sources,
-        feeds,
-        threads,
-        provider=provider,
-        libraries=libraries,
-        rounds=rounds,
-        cpu_time=cpu_time,
-        run_time=run_time,
-        engines=engines,
-        order=seed,
-    )
-    samples = sample_until(what, shapes, loads=loads, seconds=seconds, precision=precision)
-    busy = others_share(what, samples)
+        what = LoadRequest(
+            names,
+            [find() for find in runnable],
+            feeds,
+            threads,
+            provider=provider,
+            libraries=libraries,
+            rounds=rounds,
+            cpu_time=cpu_time,
+            run_time=run_time,
+            engines=engines,
+            order=seed,
+        )
+        samples = sample_until(what, shapes, loads=loads, seconds=seconds, precision=precision)
+        busy = others_share(what, samples)
     took = time.perf_counter() - started
     found = Bench(tuple(names), samples, tuple(shapes), threads, ep=ep, seconds=took, cpu_time=cpu_time, busy=busy)
     return found if engines is None else replace(found, ep="", runtime=engines.library.title)

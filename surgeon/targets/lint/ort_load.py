@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import onnx
-
 from surgeon.file.model import Model
 from surgeon.targets.lint.finding import Diagnostic
 
@@ -14,7 +12,7 @@ def load_error(model: Model, libraries: Sequence[str], run_time: float) -> Diagn
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import SessionError
 
-    source = model.path if model.path is not None else onnx.ModelProto.FromString(bytes(model.data))
+    source = model.runnable()
     try:
         with IsolatedRuntime(libraries, run_time).open(source):
             return None
