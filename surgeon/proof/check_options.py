@@ -154,7 +154,7 @@ def require_expected_counts(expect: Mapping[str, int]) -> None:
 
 
 def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
-    """Raise UsageError if there is no output path for a model in a file; one in memory is returned or written."""
+    """Raise UsageError for a model in a file without an output path."""
     if output is None and not in_memory and not dry_run:
         raise UsageError("No output path given. Example: output='out.onnx' (it may be the path of the input).")
 
