@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from surgeon import edits as edits
+    from surgeon import integrations as integrations
     from surgeon import searches as searches
     from surgeon.authoring.capture import CapturedRule as CapturedRule
     from surgeon.authoring.capture import capture as capture
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The same at run time: public names by their module; `edits` and `searches` are modules.
+# The same at run time: public names by their module; `edits`, `integrations` and `searches` are modules.
 _HOMES = {
     "runtime.timing.bench": ("bench",),
     "proof.compare": ("compare",),
@@ -127,6 +128,7 @@ _HOMES = {
     "automation.fleet.run_many": ("run_many",),
     "ops.builder.graph": ("Constant", "Graph", "Tensor"),
     "runtime.implementations.implementation": ("implements",),
+    "integrations": ("integrations",),
     "rules.matching.match": ("Match",),
     "rules.tracing.axis_layouts": ("dims",),
     "rules.tracing.declared_captures": ("Captures",),

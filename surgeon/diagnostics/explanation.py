@@ -302,6 +302,8 @@ class _RuleOnModel:
         self.explainer.covered.update(self.taken)
 
     def _is_accepted(self, accept: Callable[[Match], object], match: Match) -> bool:
+        if match.rule not in ("", self.rule.name):
+            return False
         try:
             accept(match)
         except MatchDeclined as declined:

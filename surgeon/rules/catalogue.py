@@ -232,8 +232,10 @@ def all_rules(known_packs: _Names | None = None) -> Iterator[tuple[str, str, Rul
 
 
 def rules_of(module: ModuleType) -> tuple[Rule, ...]:
-    """The rules that a module defines, in the order of their definition."""
-    return tuple([item for item in vars(module).values() if isinstance(item, Rule) and item.module == module.__name__])
+    """The rules that a module defines, by themselves or in tuples, in the order of their definition."""
+    held = (item if isinstance(item, tuple) else (item,) for item in vars(module).values())
+    rules = (item for items in held for item in items if isinstance(item, Rule))
+    return tuple(dict.fromkeys(rule for rule in rules if rule.module == module.__name__))
 
 
 def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:

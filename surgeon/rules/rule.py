@@ -121,6 +121,10 @@ class Rule(ResultBase):
     """Whether it applies to nodes of several float dtypes that ONNX refuses."""
     last: bool = False
     """Whether it runs after all other rules."""
+    once: bool = False
+    """Whether it runs once, at its position in the order; if its site fails, the rules after it run without it."""
+    unfinished: Callable[[str], bool] | None = None
+    """Whether an op that it writes must be replaced by a rule after it, since no runtime has it; None: no op is."""
     placeholder: str = ""
     """The op that it must rewrite, else the run is refused; "" if there is none."""
     _compiled: dict[RuleFunction, tuple[CompiledPattern, ...]] = field(default_factory=dict, repr=False)

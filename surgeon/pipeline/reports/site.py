@@ -99,11 +99,8 @@ class Site(ResultBase):
         """
         if len(self.steps) == 1:
             return self.steps[0].rule
-        worst = self.proof.worst if self.proof is not None else None
-        if worst is not None and not worst.ok:
-            at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
-            if at_fault:
-                return at_fault[-1]
+        if self._at_fault:
+            return self._at_fault[-1].rule
         stands_for: dict[RewriteStep, int] = {}
         wrote = {node: step for step in self.steps for node in step.added}
         for step in self.steps:
@@ -116,6 +113,17 @@ class Site(ResultBase):
         for step, count in reversed(stands_for.items()):  # of equal counts, the last
             taken[step.rule] += count
         return taken.most_common(1)[0][0]
+
+    @property
+    def _at_fault(self) -> list[RewriteStep]:
+        """The steps that wrote the output that differs, in order; empty if the proof does not fail."""
+        worst = self.proof.worst if self.proof is not None else None
+        return [step for step in self.steps if worst is not None and not worst.ok and worst.name in step.outputs]
+
+    @property
+    def step_at_fault(self) -> RewriteStep:
+        """The last step that wrote the output that differs, or else the last step."""
+        return (self._at_fault or self.steps)[-1]
 
     @property
     def is_shared(self) -> bool:

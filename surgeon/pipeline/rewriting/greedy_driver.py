@@ -89,8 +89,8 @@ class GreedyDriver:
             before = len(self.log)
             for rule in rules:
                 for scope in scopes:
-                    known, place = len(self.log), (id(rule), id(scope))
-                    if settled.get(place) != known:
+                    known, place = len(self.log), _place(rule, scope)
+                    if settled.get(place) != known and not (rule.once and place in settled):
                         self._refused[place] = {}
                         settled[place] = known
                         if not scope.is_gone:
@@ -121,17 +121,17 @@ class GreedyDriver:
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
-                self._keep_state(rule, match)
-                step = self.splicer.apply(match, fragment, rule.name)
+                self._keep_state(self._rule_of(match, rule) or rule, match)
+                step = self.splicer.apply(match, fragment, match.rule or rule.name)
                 self.replay.took(step)
                 self._growth += len(step.added) - len(step.removed)
                 if self._growth > self._allowed_growth:
                     raise RewriteError(
-                        f"Rule {rule.name} makes the model larger without end. Add a condition that rejects its own "
+                        f"Rule {step.rule} makes the model larger without end. Add a condition that rejects its own "
                         "output."
                     )
                 if self.progress is not None:
-                    self.progress(rule.name, len(self.log))
+                    self.progress(step.rule, len(self.log))
 
     def _plan(self, rule: Rule, scope: Scope) -> RulePlan | None:
         """The plan of a rule for a scope; None if it has no form for the target, or if the scope lacks its ops."""
@@ -150,25 +150,34 @@ class GreedyDriver:
         self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, scope: Scope
     ) -> Iterator[tuple[Match, Replacement]]:
         built: list[Replacement] = []
-        refused = self._refused.setdefault((id(rule), id(scope)), {})
+        refused = self._refused.setdefault(_place(rule, scope), {})
 
         def accept(match: Match) -> bool:
+            own = self._rule_of(match, rule)
+            if own is None:
+                return False
             try:
                 self.settings.node_filter.require_allowed(match)
-                self.replay.require(rule.name, match)
-                self._require_new(rule, match)
-                fragment = self.acceptance.replacement(rule, plan, compiled, match)
+                self.replay.require(own.name, match)
+                self._require_new(own, match)
+                fragment = self.acceptance.replacement(own, plan, compiled, match)
             except (ConditionFailed, MatchDeclined) as why:
                 root = match.root
                 label = root.label
                 if label not in refused:  # the first refusal at a node is of the best match
-                    refused[label] = declined_mismatch(rule, match, root, why)
+                    refused[label] = declined_mismatch(own, match, root, why)
                 return False
             built[:] = [fragment]
             return True
 
         for match in find(self.index, compiled, scope, accept):
             yield match, built[0]
+
+    def _rule_of(self, match: Match, rule: Rule) -> Rule | None:
+        """The rule of a match: the rule that runs or one that shares its search; None if that one is not selected."""
+        if match.rule in ("", rule.name):
+            return rule
+        return next((other for other in self.settings.rules if other.name == match.rule), None)
 
     def _require_new(self, rule: Rule, match: Match) -> None:
         """Decline a match of the same nodes as an earlier one at this place, if other rules restored them.
@@ -255,6 +264,11 @@ class GreedyDriver:
                 near = [history.annotate(miss) for miss in found[:1]] if there is None else [there]
             misses += near
         return misses
+
+
+def _place(rule: Rule, scope: Scope) -> tuple[int, int]:
+    """A key of a rule in a scope; rules of one search run together if they run once."""
+    return id(rule.search if rule.once else rule), id(scope)
 
 
 class Undone(ConditionFailed):

@@ -175,9 +175,9 @@ def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None
     proto = resolve_model(source)
     taken: set[Any] = set()
     with Model.open(proto) as model:
-        index = open_index(model)
-        for rule in unique_rules(resolve(rules)):
-            driver = GreedyDriver(index, DriverSettings([rule], target, ep))
+        index, found = open_index(model), unique_rules(resolve(rules))
+        driver = GreedyDriver(index, DriverSettings(found, target, ep))
+        for rule in found:
             for scope in index.scopes:
                 for match in driver.matches(rule, scope):
                     if not taken.intersection(match.nodes):

@@ -169,7 +169,10 @@ class RuleClaims:
     def _roll_back(self, sites: Sequence[Site]) -> None:
         """Run again without these sites and those that depend on them."""
         gone = set(sites)
-        self.run, lost = self.run.rerun_with([site for site in self.run.sites if site not in gone])
+        if any(rule.once for rule in self.run.settings.rules):
+            self.run, lost = self.run.rerun_without(gone)
+        else:
+            self.run, lost = self.run.rerun_with([site for site in self.run.sites if site not in gone])
         for site in lost:
             site.undone = "it depends on a rewrite that was rolled back"
         for site in (*lost, *self.run.sites):

@@ -1,7 +1,7 @@
 """One run of rules over a model, and its repetition without some of its sites."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.reports.site import Site, group_dependent_steps
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
-from surgeon.pipeline.rewriting.step_replay import Replay
+from surgeon.pipeline.rewriting.step_replay import NOT_AGAIN, Replay
 from surgeon.printed_commands import command
 
 
@@ -69,7 +69,39 @@ class RuleRun:
         _require_outputs(self.index)
         self.driver = GreedyDriver(self.index, self.settings, self.progress, self.replay)
         self.driver.run()
+        while unfinished := self._unfinished():
+            self.index, self.replay = open_index(self.model), self.replay.without(unfinished)
+            self.driver = GreedyDriver(self.index, self.settings, replay=self.replay)
+            self.driver.run()
         self.sites = [Site(steps) for steps in group_dependent_steps(self.driver.log)]
+
+    def _unfinished(self) -> dict[int, str]:
+        """By the key of a step whose op another rule had to replace, and none did, the reason to leave it out."""
+        rules = {rule.name: rule.unfinished for rule in self.settings.rules if rule.unfinished is not None}
+        return {
+            self.replay.key(step): f"no rule after it replaced {node.op}, which no runtime has"
+            for step in (self.driver.log if rules else ())
+            for node in step.added
+            if node.alive and step.rule in rules and rules[step.rule](node.op)
+        }
+
+    def rerun_without(self, sites: Collection[Site]) -> tuple["RuleRun", list[Site]]:
+        """Run again without the step at fault of each of these sites, so that other rules may fire there.
+
+        Proofs and checks of all other sites are kept.  Also returns those of them that are not reached again.
+        """
+        denied = {self.replay.key(site.step_at_fault): NOT_AGAIN for site in sites}
+        run = RuleRun(self.model, open_index(self.model), self.settings, replay=self.replay.without(denied))
+        reached = {frozenset(run.replay.keys(site.steps)): site for site in run.sites}
+        roots = {step.root.label for step in run.driver.log}
+        lost: list[Site] = []
+        for site in (site for site in self.sites if site not in sites):
+            again = reached.get(frozenset(self.replay.keys(site.steps)))
+            if again is not None:
+                again.inherit(site)
+            elif site.steps[-1].root.label not in roots:
+                lost.append(site)
+        return run, lost
 
     def rerun_with(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
         """Run again over the source with only these sites; also return those of them that cannot be repeated.

@@ -5,6 +5,7 @@ A rollback works this way: the edits of an index are not undone, the run is repe
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from surgeon.errors import ConditionFailed
 from surgeon.ir.scope import Node
@@ -14,6 +15,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.splicer import RewriteStep
 
 NOT_AGAIN = "a rewrite by another rule was rolled back here"
+NOTHING: Mapping[int, str] = MappingProxyType({})
 OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
 
 
@@ -23,24 +25,33 @@ class Replay:
     Attributes:
         wrote: By node that is not in the file, the step that inserted it.
         refused: By rule and label of the root, the nodes of matches that are not repeated.
+        denied: By key of a step that is not repeated, why; all others may be.
     """
 
-    def __init__(self, allowed: Iterable[int] | None = None) -> None:
-        """allowed: keys of the steps to repeat; None for all."""
+    def __init__(self, allowed: Iterable[int] | None = None, denied: Mapping[int, str] = NOTHING) -> None:
+        """allowed: keys of the steps to repeat; None for all.  denied: as in the class."""
         self.refused: dict[tuple[str, str], frozenset[str]] = {}
+        self.denied = dict(denied)
         self._allowed = None if allowed is None else frozenset(allowed)
         self._keys: dict[RewriteStep, int] = {}
         self.wrote: Mapping[Node, RewriteStep] = {}
 
+    def without(self, denied: Mapping[int, str]) -> "Replay":
+        """The same without further steps.  denied: as in the class."""
+        return Replay(self._allowed, {**self.denied, **denied})
+
     def require(self, rule: str, match: Match) -> None:
         """Raise ConditionFailed for a match that is not repeated."""
-        if self._allowed is not None and self._key(rule, match) not in self._allowed:
+        if self._allowed is None and not self.denied:
+            return
+        key = self._key(rule, match)
+        if key in self.denied or (self._allowed is not None and key not in self._allowed):
             self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
-            raise ConditionFailed(NOT_AGAIN)
+            raise ConditionFailed(self.denied.get(key, NOT_AGAIN))
 
     def took(self, step: RewriteStep) -> None:
         """Record a step, so that steps that build on it have keys."""
-        if self._allowed is not None:
+        if self._allowed is not None or self.denied:
             self.key(step)
 
     def key(self, step: RewriteStep) -> int:
@@ -55,7 +66,7 @@ class Replay:
 
     def _key(self, rule: str, match: Match) -> int:
         place = tuple(self._node(node) for node in match.nodes) or match.outputs
-        return hash((rule, match.scope.address, match.pattern.name, place))
+        return hash((rule, match.scope.address, match.pattern.name, place, match.content))
 
     def _node(self, node: Node) -> tuple[int, int]:
         """A node of the source by its place in the file, a new one by its step."""

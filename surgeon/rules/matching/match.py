@@ -59,6 +59,10 @@ class Match(ResultBase):
     """The cached result that it was found by, which equal sites share; None if it was searched for."""
     sizes: tuple[ShapeUse, ...] = ()
     """Readers of inner tensors that need only their sizes, which other tensors have too."""
+    rule: str = ""
+    """As `Found.rule`."""
+    content: int = 0
+    """As `Found.content`."""
     call: ShapeInference | None = None
     """Shapes in one call of the local function that contains it, while a condition is checked for that call."""
 

@@ -106,6 +106,8 @@ def _searched(
                 outputs=place.outputs,
                 bound=dict(place.bound),
                 kept=place.kept,
+                rule=place.rule,
+                content=place.content,
             )
             if accept is None or accept(match):
                 yield match

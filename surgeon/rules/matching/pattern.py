@@ -29,6 +29,10 @@ class Found(NamedTuple):
     """Captures by name: a tensor name, a `VariadicBinding` of several, or a 1-tuple of any other value."""
     kept: tuple[Node, ...] = ()
     """Nodes that stay, and whose outputs the match relies on."""
+    rule: str = ""
+    """Name of the rule that matched, if several share the search."""
+    content: int = 0
+    """Hash of the replacement, if the search determines it from more than the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
