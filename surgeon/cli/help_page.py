@@ -10,7 +10,7 @@ SECTIONS: Mapping[str, str] = {
     "Edits": "",
     "Options": "",
     "Rules": "rules allow_rules plugins inline approximate fold_limit only skip",
-    "Target": "target ep upgrade load",
+    "Target": "target ep ep_library upgrade load",
     "TensorRT": "trt build sm",
     "Many models": "over to resume rows baseline jobs engine own_proofs model_time model_memory",
     "Checks": "check require_proof expect keep_going dims inputs seed rtol atol layers custom_ops assume proof_time "

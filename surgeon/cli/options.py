@@ -54,6 +54,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "assume": Spelling(metavar="'NAME: WORDS'"),
     "attributes": Spelling("--attr", "NAME[:TYPE]=VALUE", str, multiple=True),
     "dims": Spelling("--dim"),
+    "ep_library": Spelling(metavar="MODULE|NAME=PATH"),
     "external_data": Spelling(metavar="MODE|FILE", type=str),
     "fold_limit": Spelling(type=BYTES),
     "from_": Spelling("--from", "DTYPE"),

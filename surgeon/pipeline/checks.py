@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from surgeon.file.external_data.new_file import named_data_file
 from surgeon.file.save import ExternalDataMode
 from surgeon.proof.check_options import CheckOptions, require_check, resolve_options
+
+if TYPE_CHECKING:
+    from surgeon.runtime.sessions.ep_library import PluginProvider
 
 Progress = Callable[[str, int], None]
 Whole = Literal["always", "auto", "never"]
@@ -57,6 +60,8 @@ class Checks:
     """Seeds, sizes, tolerances and limits of the runs."""
     dry_run: bool = False
     """Whether to only report: check nothing and write nothing."""
+    plugin: "PluginProvider | None" = None
+    """Execution provider of a plugin, under which proofs run replacements; None for the runtime of the target."""
     progress: Progress | None = None
     """Called after each rewrite with the rule's name and the number of rewrites, and at each phase of the checks."""
     timer: PhaseTimer = field(default_factory=PhaseTimer, compare=False)

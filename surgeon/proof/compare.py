@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnx import GraphProto, ValueInfoProto
 
@@ -17,6 +18,9 @@ from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, Runtime, as_list
 from surgeon.shapes.constraints.input_dims import dynamic_dims, input_dims, required_inputs
+
+if TYPE_CHECKING:
+    from surgeon.proof.model.model_check import ModelRuntime
 
 
 def compare(
@@ -32,6 +36,8 @@ def compare(
     layers: bool = False,
     run_time: float = DEFAULT_TIMEOUT,
     runtime: Runtime = "onnxruntime",
+    ep: str | None = None,
+    ep_library: str | None = None,
     assume: Sequence[str] | Mapping[str, str] = (),
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
@@ -55,6 +61,9 @@ def compare(
         run_time: seconds of processor time that one run of a model may take.
         runtime: runtime of the other model: "onnxruntime", or "tensorrt", which needs an NVIDIA GPU and runs without
             TF32.  The original runs under ONNX Runtime.
+        ep: execution provider of ONNX Runtime for the other model, for example cuda, with full precision.  The original
+            runs on the CPU.  Default: cpu, or the first one of ep_library.
+        ep_library: plugin with the execution provider: its Python module, or NAME=PATH of its library.
         assume: assumption about the values of an input: a range such as 0..1, finite, nonzero, sorted, mask;
             left-padded, right-padded or no padding.  Assumptions in the metadata of either model count too.  In Python,
             "NAME: WORDS", or words by name.
@@ -76,7 +85,6 @@ def compare(
     from surgeon.proof.model.half_precision import half_of  # not at the top, to keep `import surgeon` fast
     from surgeon.proof.model.model_check import ModelCheck
     from surgeon.runtime.implementations.implementation import traits_of_files
-    from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
     started = time.perf_counter()
     options = CheckOptions(
@@ -91,9 +99,7 @@ def compare(
         assume=assume,
     )
     options.require()
-    engines = require_runtime(runtime, run_time)
-    if engines is not None and (layers or options.custom_ops):
-        raise UsageError("With the runtime TensorRT, neither inner tensors nor custom ops are supported.")
+    elsewhere = _runtime_of_other(options, runtime, ep, ep_library)
     with ExitStack() as stack:
         stack.enter_context(traits_of_files(options.custom_ops))
         opened, first = stack.enter_context(opened_to_run(original))
@@ -115,7 +121,7 @@ def compare(
             options,
             other="the other model",
             ordered=False,
-            runs_other=engines,
+            runs_other=elsewhere,
             against=against.skeleton,
         )
         by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
@@ -127,6 +133,30 @@ def compare(
         result = _half_noted(result, {side: half for side, half in by_side.items() if half})
     result = replace(result, assumptions=assumption_lines(assumed), seconds=time.perf_counter() - started)
     return replace(result, original=model_name(original), other=model_name(other))
+
+
+def _runtime_of_other(
+    options: CheckOptions, runtime: Runtime, ep: str | None, ep_library: str | None
+) -> "ModelRuntime | None":
+    """The runtime of the other model; None for that of the original.  Raises UsageError as `compare`."""
+    from surgeon.runtime.tensorrt.isolated_engine import require_runtime  # not at the top, as in `compare`
+
+    engines = require_runtime(runtime, options.run_time)
+    if engines is not None:
+        if options.layers or options.custom_ops or ep or ep_library:
+            raise UsageError("With the runtime TensorRT, neither inner tensors nor custom ops nor ep are supported.")
+        return engines
+    if ep is None and ep_library is None:
+        return None
+    from surgeon.runtime.sessions.ep_library import find_plugin
+    from surgeon.runtime.sessions.provider_runtime import runtime_of
+    from surgeon.runtime.timing.bench import ort_provider
+
+    provider = ort_provider(str(ep)) if ep_library is None else find_plugin(ep_library, ep)
+    found = runtime_of(provider, options.custom_ops, options.run_time)
+    if found is not None and options.layers:
+        raise UsageError("Inner tensors are compared only on the CPU. Leave out layers, or the execution provider.")
+    return found
 
 
 def _noted(result: CheckResult, note: str) -> CheckResult:

@@ -89,6 +89,8 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         raise UsageError("A recipe needs rules by name: use --rules. For plugins, write a rule file.")
     if given["measure"]:
         raise UsageError("A recipe does not measure. Record the --rules that the run with --measure prints instead.")
+    if given["ep_library"] is not None:
+        raise UsageError("A recipe has no plugin of an execution provider. Leave out --ep-library.")
     resolve_provider(given["target"], given["ep"])
     _require_rules(given["rules"], dict(given["expect"]))
     head = {"target": given["target"], "ep": given["ep"]}

@@ -18,6 +18,7 @@ from surgeon.rules.catalogue import unique_rules
 from surgeon.rules.choices import Decision, RuleChoices, choices_among
 from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.rule import Rule
+from surgeon.runtime.sessions.ep_library import short_name
 from surgeon.runtime.timing.loaded_graphs import LoadedModel, graph_key
 
 
@@ -67,7 +68,7 @@ class FormVariants:
     @property
     def provider(self) -> str:
         """Short name of the execution provider."""
-        return self.how.provider.removesuffix("ExecutionProvider").lower()
+        return short_name(self.how.provider)
 
     @cached_property
     def choices(self) -> RuleChoices:

@@ -106,7 +106,8 @@ class _Search:
         """The search for a draft.  stack: removes temporary files."""
         assert draft.snapshot is not None  # the driver sets it
         started, options, source = time.monotonic(), checks.options, draft.snapshot.runnable()
-        provider = ort_provider(resolve_provider(asked.over.target, asked.over.ep) or "cpu")
+        over = asked.over
+        provider = checks.plugin or ort_provider(resolve_provider(over.target, over.ep) or "cpu")
         with Model.open(source) as model:
             feeds, sizes = feeds_of([model], (), list(asked.at) or [{}], options.seed)
         shared: dict[str, Any] = {"feeds": feeds, "threads": asked.threads, "provider": provider}

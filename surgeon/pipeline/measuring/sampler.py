@@ -14,6 +14,7 @@ from surgeon.file.io.cache_folder import MAX_ENTRY, MAX_FOLDER, cache_folder, re
 from surgeon.pipeline.checks import Progress
 from surgeon.pipeline.measuring.form_variants import FormVariant
 from surgeon.proof.cache.environment import environment
+from surgeon.runtime.sessions.ep_library import library_of
 from surgeon.runtime.timing.bench_tasks import LoadRequest
 from surgeon.runtime.timing.idle_share import usable_processors
 from surgeon.runtime.timing.load_batches import BATCH, others_share, sample
@@ -69,9 +70,12 @@ class StoredSampler:
         return found
 
     def _entry(self, keys: Sequence[str]) -> Path | None:
-        """The entry for these graphs at these shapes on this machine; None without a cache folder or a key."""
+        """The entry for these graphs at these shapes on this machine; None without a cache folder or a key.
+
+        None for a plugin too, because its version is unknown.
+        """
         root, asked = cache_folder(), self.asked
-        if root is None or not all((self.original, *keys)):
+        if root is None or not all((self.original, *keys)) or library_of(asked.provider) is not None:
             return None
         machine = environment(), len(usable_processors()), asked.provider, asked.threads
         content = repr((self.original, keys, [sorted(one.items()) for one in self.sizes], machine))

@@ -9,7 +9,7 @@ from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.file.save import ExternalDataMode
-from surgeon.pipeline.acceptance.kernel_support import resolve_provider
+from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER, resolve_provider
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.reports.measurement import BUDGET
@@ -23,9 +23,11 @@ from surgeon.proof.check_options import CHECKS, Check, CheckOptions, require_out
 from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import default_group, resolve, unique_rules
 from surgeon.rules.matching.match import Match
+from surgeon.target_registry import target_of
 
 if TYPE_CHECKING:
     from surgeon.pipeline.measuring.measure import Measure
+    from surgeon.runtime.sessions.ep_library import PluginProvider
 
 __all__ = ["Rules", "find", "rewrite"]
 
@@ -38,6 +40,7 @@ def rewrite(
     output: str | os.PathLike[str] | None = None,
     target: str = "ort",
     ep: str | None = None,
+    ep_library: str | None = None,
     check: Check = "sites",
     only: str | Sequence[str] = (),
     skip: str | Sequence[str] = (),
@@ -71,7 +74,8 @@ def rewrite(
             target.
         ep: execution provider: "cpu", "cuda", "dml", "tensorrt" or "any".  Rules write only ops that have a kernel
             there, unless the replaced nodes have no kernel there either.  Default: "cpu" for "ort" and "contrib",
-            otherwise "any".
+            otherwise "any", or the first provider of ep_library.
+        ep_library: plugin with the execution provider: its Python module, or NAME=PATH of its library.
         check: "sites" proves each site separately, "model" runs the whole model before and after and compares, "both"
             does both, "none" neither.
         only: rewrite only sites with a node whose name matches this shell pattern.
@@ -118,6 +122,7 @@ def rewrite(
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     require_output(is_in_memory(source), output, dry_run)
     group = "" if inline or rules is not None else default_group(target)
+    plugin, ep = (None, ep) if ep_library is None else (_plugin(ep_library, ep, target), ANY_PROVIDER)
     rule_set = RuleSet(
         group or rules or (), inline=_listed(inline), only=_listed(only), skip=_listed(skip), approximate=approximate,
         fold_limit=fold_limit, upgrade=upgrade, expect=expect or {}, target=target, ep=ep,
@@ -129,12 +134,22 @@ def rewrite(
         raise UsageError("Shapes, threads and a budget are for measurements. Add measure=True, or leave them out.")
     if measure and dry_run:
         raise UsageError("A measurement writes and runs models, so a dry run cannot choose. Leave out one of the two.")
+    checks = replace(checks, progress=progress, plugin=plugin)
     with gc_paused():
-        made, _ = run(source, [chosen], replace(checks, progress=progress), Saving(output, external_data, force))
+        made, _ = run(source, [chosen], checks, Saving(output, external_data, force))
     report = rule_set.report
     if report.rolled_back and not keep_going:
         raise CheckFailed(rollback_message(report), report, made)
     return ModelAndReport((made, report))
+
+
+def _plugin(library: str, ep: str | None, target: str) -> "PluginProvider":
+    """The execution provider of a plugin.  Raises UsageError as `find_plugin`, and for a target that takes none."""
+    from surgeon.runtime.sessions.ep_library import find_plugin  # not at the top: few runs have any
+
+    if target_of(target).proof_runtime is not target_of("ort").proof_runtime:
+        raise UsageError(f"Target {target} is not of ONNX Runtime, so it takes no plugin. Leave out ep_library.")
+    return find_plugin(library, ep)
 
 
 def _measured(rule_set: RuleSet, at: Sequence[Mapping[str, int]], threads: int, budget: float) -> "Measure":

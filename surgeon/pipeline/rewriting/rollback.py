@@ -84,7 +84,8 @@ class RuleClaims:
             self._report_phase("prove")
         with self.checks.timer.phase("prove"):
             options = self.checks.options
-            prove_sites(self.run, before.runnable, options, find_runtime(self.report, options))
+            runtime = find_runtime(self.report, options, self.checks.plugin)
+            prove_sites(self.run, before.runnable, options, runtime)
         self._report_undeclared()
         if self.checks.options.cache and {site.outcome for site in self.run.sites} == {"proved"}:
             note(all_proved(self.run.model.path))

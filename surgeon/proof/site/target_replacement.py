@@ -20,6 +20,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.target_registry import TargetRuntime
 
 Feeds = Mapping[str, np.ndarray]
+INT32 = np.iinfo(np.int32)
 
 
 def open_replacement(case: ProofCase, sides: RegionModels, elsewhere: Callable[[], Oracle]) -> Oracle:
@@ -159,7 +160,8 @@ class TargetArithmetic:
     def explains(self, name: str, rewritten: np.ndarray, feeds: Feeds, asked: JudgeSettings) -> bool:
         """Whether the target gives the same for the original nodes, from inputs that kernels may treat differently.
 
-        Runtimes differ in NaN, infinity, denormals and overflow, and a rewrite is not at fault for that.
+        Runtimes differ in NaN, infinity, denormals and overflow, and in integers beyond int32, which some of them store
+        in 32 bits.  A rewrite is not at fault for that.
         """
         if self._second is None or not any(map(_is_special, feeds.values())):
             return False
@@ -168,7 +170,9 @@ class TargetArithmetic:
 
 
 def _is_special(array: np.ndarray) -> bool:
-    """Whether floats are not finite, denormal, or so large that their squares overflow."""
+    """Whether floats are not finite, denormal, or so large that their squares overflow, or integers exceed int32."""
+    if array.dtype.kind in "iu":
+        return bool(np.any((array > INT32.max) | (array < INT32.min)))
     if dtype_name(array) not in TOLERANCES:
         return False
     limits, size = ml_dtypes.finfo(array.dtype), np.abs(array)

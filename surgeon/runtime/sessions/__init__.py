@@ -2,6 +2,7 @@
 
 __all__ = [
     "engine_names",
+    "ep_library",
     "float16_cast",
     "float64_reference",
     "isolated_session",

@@ -1,6 +1,6 @@
 """Whole models in a worker, so that a crash does not reach the user's process."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -70,12 +70,14 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
 class IsolatedSession:
     """A whole model in a worker.
 
-    hold: the task that opens it, as "module:name".  opening: its argument.
+    hold: the task that opens it, as "module:name".  opening: its argument.  kind: the affinity of the worker.
     """
 
-    def __init__(self, opening: Any, run_time: float, hold: str = f"{MODULE}:hold") -> None:
+    def __init__(
+        self, opening: Any, run_time: float, hold: str = f"{MODULE}:hold", kind: Hashable | None = None
+    ) -> None:
         self._run_time = run_time
-        self._child: Worker | None = acquire_worker()
+        self._child: Worker | None = acquire_worker(kind)
         self._end: SessionError | None = None
         try:
             answer, _ = self._ask(hold, opening)

@@ -4,6 +4,7 @@ onnxruntime is imported when the first session opens.
 """
 
 import ctypes
+import json
 import math
 import pathlib
 import re
@@ -22,12 +23,18 @@ from surgeon.file.io.path_encoding import in_utf8
 from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.runtime.implementations.implementation import is_python, load
 from surgeon.runtime.sessions.engine_names import ONNX_RUNTIME
+from surgeon.runtime.sessions.ep_library import PluginProvider, full_name
 from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
 
 _QUIET = 4  # ORT's severity "fatal": lower values print to stderr
 _LONGEST_LINE = 400
 _CPU = "CPUExecutionProvider"
-_EXACT = {"CUDAExecutionProvider": {"use_tf32": "0"}}  # settings for full precision of float32 products
+# Settings for full precision of float32 products; OpenVINO uses bfloat16 otherwise, if the processor has it.
+_ACCURATE = {device: {"EXECUTION_MODE_HINT": "ACCURACY"} for device in ("AUTO", "CPU", "GPU", "NPU")}
+_EXACT = {
+    "CUDAExecutionProvider": {"use_tf32": "0"},
+    "OpenVINOExecutionProvider": {"load_config": json.dumps(_ACCURATE)},
+}
 # Types that numpy has only through ml_dtypes: ORT takes and returns them only as OrtValue.
 _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
@@ -111,8 +118,8 @@ class OrtSession:
     model: a path (external data are next to it), or a ModelProto with its weights.  custom_ops: only shared libraries
     count.  exact: products of uint8 by int8 in a ModelProto are exact, even if this processor's kernels saturate.
     only_loads: the model will not run, so weights are not repacked for kernels.  folder: the folder of a ModelProto's
-    data files.  provider: ORT's name of it; TF32 is off.  Raises SessionError if ORT does not load the model, or if the
-    provider does not work on this machine.
+    data files.  provider: one of a plugin, or ORT's name of it; TF32 is off.  Raises SessionError if ORT does not load
+    the model, or if the provider does not work on this machine.
     """
 
     name = ONNX_RUNTIME
@@ -127,7 +134,7 @@ class OrtSession:
         exact: bool = True,
         only_loads: bool = False,
         folder: pathlib.Path | None = None,
-        provider: str = _CPU,
+        provider: str | PluginProvider = _CPU,
     ) -> None:
         import onnxruntime
 
@@ -144,16 +151,17 @@ class OrtSession:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", _in_utf8(folder))
         if exact and isinstance(model, onnx.ModelProto) and has_uint8_int8_products(model) and int8_sums_saturate():
             model = with_uint8_factors(model)
-        self._open(model, custom_ops, options, provider, settings=_EXACT.get(provider))
-        if provider not in self._session.get_providers():
-            raise SessionError(_not_working(provider), is_unsupported=True)
+        name = full_name(provider)
+        self._open(model, custom_ops, options, provider, settings=_EXACT.get(name.partition(".")[0]))
+        if name not in self._session.get_providers():
+            raise SessionError(_not_working(name), is_unsupported=True)
 
     def _open(
         self,
         model: pathlib.Path | onnx.ModelProto,
         custom_ops: Sequence[pathlib.Path | str],
         options: Any,
-        provider: str,
+        provider: str | PluginProvider,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         """Load the model with these options, and settings of the provider; raises SessionError."""
@@ -170,8 +178,12 @@ class OrtSession:
                 # the loader searches a bare name only on its own path
                 options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
             source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
-            chosen = [(provider, dict(settings or {}))]
-            self._session: Any = onnxruntime.InferenceSession(source, options, providers=chosen)
+            chosen = {}
+            if isinstance(provider, PluginProvider):
+                provider.add_to(options, dict(settings or {}))
+            else:
+                chosen = {"providers": [(provider, dict(settings or {}))]}
+            self._session: Any = onnxruntime.InferenceSession(source, options, **chosen)
         except self._refusals as error:
             raise _refused(error) from error
         self.inputs: tuple[str, ...] = tuple(port.name for port in self._session.get_inputs())
@@ -225,10 +237,10 @@ class OrtSession:
 class TimedSession(OrtSession):
     """One model as in production: all of ORT's optimisations, its arena, several threads, any provider.
 
-    threads: for one operator, 0 for one per physical core.  provider: ORT's name of it.  The threads of a session sleep
-    between runs, so that sessions in one process do not slow each other.  optimized: where ORT saves the graph that it
-    runs.  Raises UsageError if the provider does not work on this machine, because ORT would use the CPU provider
-    instead.
+    threads: for one operator, 0 for one per physical core.  provider: as for `OrtSession`.  The threads of a
+    session sleep between runs, so that sessions in one process do not slow each other.  optimized: where ORT saves the
+    graph that it runs.  Raises UsageError if the provider does not work on this machine, because ORT would use the CPU
+    provider instead.
     """
 
     def __init__(
@@ -237,7 +249,7 @@ class TimedSession(OrtSession):
         custom_ops: Sequence[pathlib.Path | str] = (),
         *,
         threads: int = 0,
-        provider: str = _CPU,
+        provider: str | PluginProvider = _CPU,
         optimized: pathlib.Path | None = None,
     ) -> None:
         import onnxruntime
@@ -249,8 +261,9 @@ class TimedSession(OrtSession):
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._open(model, custom_ops, options, provider)
-        if provider not in self._session.get_providers():
-            raise UsageError(f"{_not_working(provider)}. Install them, or choose another execution provider.")
+        name = full_name(provider)
+        if name not in self._session.get_providers():
+            raise UsageError(f"{_not_working(name)}. Install them, or choose another execution provider.")
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return a function that runs once on these inputs, without conversions, and drops the outputs.

@@ -1,4 +1,4 @@
-"""Models under an execution provider of ONNX Runtime other than the CPU's, in workers."""
+"""Models under an execution provider of ONNX Runtime other than the CPU's, in workers; it may be of a plugin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ from onnx import ModelProto
 from surgeon.errors import UsageError
 from surgeon.runtime.processes.worker_main import ReportProgress
 from surgeon.runtime.provider_support import CPU, ProviderSupport
+from surgeon.runtime.sessions.ep_library import PluginProvider, full_name, library_of, short_name
 from surgeon.runtime.sessions.isolated_session import IsolatedSession
 from surgeon.runtime.sessions.ort_session import OrtSession, installed_providers
 from surgeon.runtime.sessions.session_tasks import hold_as
 from surgeon.target_registry import RuntimeMissing
+from surgeon.target_registry import provider as registered_provider
 from surgeon.versions import RUNTIMES, version
 
 
@@ -21,8 +23,8 @@ from surgeon.versions import RUNTIMES, version
 class ProviderRuntime:
     """How models run under one execution provider."""
 
-    provider: str
-    """ONNX Runtime's name of it."""
+    provider: str | PluginProvider
+    """ONNX Runtime's name of it, or one of a plugin."""
     label: str
     """Its name in sentences."""
     custom_ops: Sequence[Path | str]
@@ -37,15 +39,33 @@ class ProviderRuntime:
         """Its name in sentences, with the version of ONNX Runtime."""
         return f"{self.label} of ONNX Runtime {version(*RUNTIMES)}"
 
-    def open(self, model: ModelProto) -> IsolatedSession:
+    def open(self, model: Path | ModelProto) -> IsolatedSession:
         """Return a session of a model.  Raises SessionError."""
-        return IsolatedSession((model, self), self.run_time, f"{__name__}:hold")
+        return IsolatedSession((model, self), self.run_time, f"{__name__}:hold", library_of(self.provider))
 
 
-def hold(asked: tuple[ModelProto, ProviderRuntime], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
+def hold(asked: tuple[Path | ModelProto, ProviderRuntime], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Open a model instead of the previous one; the tasks of `session_tasks` then use it."""
     model, runtime = asked
-    return hold_as(lambda: OrtSession(model, runtime.custom_ops, provider=runtime.provider))
+
+    def opened() -> OrtSession:
+        session = OrtSession(model, runtime.custom_ops, provider=runtime.provider)
+        session.name = runtime.title
+        return session
+
+    return hold_as(opened)
+
+
+def runtime_of(
+    provider: str | PluginProvider, custom_ops: Sequence[Path | str], run_time: float
+) -> ProviderRuntime | None:
+    """The runtime of a provider; None for the CPU provider."""
+    short = short_name(provider)
+    if short == CPU:
+        return None
+    known = registered_provider(short)
+    title = full_name(provider).removesuffix("ExecutionProvider") if known is None else known.title
+    return ProviderRuntime(provider, f"the {title} provider", tuple(custom_ops), run_time)
 
 
 def find_provider(ep: str | None, custom_ops: Sequence[Path | str], run_time: float) -> ProviderRuntime | None:
@@ -59,9 +79,7 @@ def find_provider(ep: str | None, custom_ops: Sequence[Path | str], run_time: fl
         support = ProviderSupport.of(str(ep))
     except UsageError as error:
         raise RuntimeMissing(str(error)) from error
-    names = {name.lower().removesuffix("executionprovider"): name for name in installed_providers()}
+    names = {short_name(name): name for name in installed_providers()}
     if support.name not in names:
         raise RuntimeMissing(f"the installed ONNX Runtime has no {support.title} provider")
-    if support.name == CPU:
-        return None
-    return ProviderRuntime(names[support.name], f"the {support.title} provider", tuple(custom_ops), run_time)
+    return runtime_of(names[support.name], custom_ops, run_time)

@@ -29,7 +29,8 @@ def bench(
     at: Sequence[Mapping[str, int]] = (),
     seed: int = 0,
     threads: int = 0,
-    ep: str = "cpu",
+    ep: str | None = None,
+    ep_library: str | None = None,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     precision: float = PRECISION,
@@ -60,7 +61,9 @@ def bench(
             left out.
         seed: seed of the generated inputs and of the order.
         threads: number of threads for one operator; 0 means one per physical core.
-        ep: execution provider of ONNX Runtime, for example cpu, cuda, dml or tensorrt.
+        ep: execution provider of ONNX Runtime, for example cpu, cuda, dml or tensorrt.  Default: cpu, or the first one
+            of ep_library.
+        ep_library: plugin with the execution provider: its Python module, or NAME=PATH of its library.
         rounds: number of rounds of each load.
         seconds: time for further loads and for waiting between loads.
         precision: stop if the 95 % interval of every ratio is at most this wide, as a fraction of the ratio and to
@@ -86,6 +89,7 @@ def bench(
         >>> len(surgeon.bench(model, model, dims={"batch": 1}, at=shapes, loads=1, seconds=0).ratios)
         2
     """
+    from surgeon.runtime.sessions.ep_library import find_plugin, short_name
     from surgeon.runtime.sessions.ort_session import require_libraries
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
@@ -98,13 +102,14 @@ def bench(
     require_run_time(run_time)
     threads = _one_thread(threads) if cpu_time else threads
     engines = require_runtime(runtime, run_time)
-    if engines is not None and (threads or cpu_time or ep != "cpu" or custom_ops):
+    if engines is not None and (threads or cpu_time or (ep or "cpu") != "cpu" or ep_library or custom_ops):
         raise UsageError("Threads, processor time, ep and custom ops do not apply to TensorRT. Leave them out.")
     models = (original, *others)
     names = _names(models)
     for path in filter(is_python, as_list(custom_ops)):
         raise UsageError(f"Ops that a Python file implements cannot be timed: {path}. Give a library of custom ops.")
-    libraries, provider = require_libraries(as_list(custom_ops)), ort_provider(ep)
+    libraries = require_libraries(as_list(custom_ops))
+    provider = ort_provider(ep or "cpu") if ep_library is None else find_plugin(ep_library, ep)
     wanted = [{**(dims or {}), **shape} for shape in at or [{}]]
     with ExitStack() as stack:
         opened, runnable = zip(*[stack.enter_context(opened_to_run(model)) for model in models], strict=True)
@@ -126,7 +131,8 @@ def bench(
         samples = sample_until(what, shapes, loads=loads, seconds=seconds, precision=precision)
         busy = others_share(what, samples)
     took = time.perf_counter() - started
-    found = Bench(tuple(names), samples, tuple(shapes), threads, ep=ep, seconds=took, cpu_time=cpu_time, busy=busy)
+    short = short_name(provider)
+    found = Bench(tuple(names), samples, tuple(shapes), threads, ep=short, seconds=took, cpu_time=cpu_time, busy=busy)
     return found if engines is None else replace(found, ep="", runtime=engines.library.title)
 
 
@@ -169,10 +175,11 @@ def _require(
 
 def ort_provider(ep: str) -> str:
     """ONNX Runtime's name of an execution provider; raises UsageError for one that is not installed."""
+    from surgeon.runtime.sessions.ep_library import short_name
     from surgeon.runtime.sessions.ort_session import installed_providers
 
-    known = {name.lower().removesuffix("executionprovider"): name for name in installed_providers()}
-    short = ep.lower().removesuffix("executionprovider")
+    known = {short_name(name): name for name in installed_providers()}
+    short = short_name(ep)
     if short not in known:
         there, packages = ", ".join(sorted(known)), runtimes()
         clash = f" ({' and '.join(packages)} overwrite each other: reinstall one of them)" if packages[1:] else ""

@@ -13,6 +13,7 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.runtime.processes.worker_main import ReportProgress, reset_cpu_limit
+from surgeon.runtime.sessions.ep_library import PluginProvider
 from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
 from surgeon.runtime.tensorrt.isolated_engine import TensorRtRuntime
 from surgeon.runtime.timing.idle_share import IdleMeter
@@ -34,7 +35,7 @@ class LoadRequest:
     """The inputs by shape; all models get the same."""
     threads: int = 0
     """Threads of one operator; 0 for one per physical core."""
-    provider: str = "CPUExecutionProvider"
+    provider: str | PluginProvider = "CPUExecutionProvider"
     """Execution provider."""
     libraries: Sequence[str] = ()
     """Libraries of custom ops."""

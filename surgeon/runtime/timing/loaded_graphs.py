@@ -13,6 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskResult, Worker, acquire_worker, release_worker
 from surgeon.runtime.processes.worker_main import ReportProgress
+from surgeon.runtime.sessions.ep_library import PluginProvider, library_of
 from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
 
 MODULE = "surgeon.runtime.timing.loaded_graphs"
@@ -30,7 +31,7 @@ class LoadedModel:
     """Inputs of the runs whose memory is measured."""
     threads: int = 0
     """Threads of one operator."""
-    provider: str = "CPUExecutionProvider"
+    provider: str | PluginProvider = "CPUExecutionProvider"
     """Execution provider."""
     libraries: Sequence[str] = ()
     """Libraries of custom ops."""
@@ -44,7 +45,7 @@ def graph_key(model: LoadedModel) -> str:
     Nodes count with their attributes and the contents of constants, names do not.  Empty if there is none, for example
     because the graph has more than 2 GB.
     """
-    child = acquire_worker()
+    child = acquire_worker(library_of(model.provider))
     try:
         found = child.run(Task(f"{MODULE}:optimized", model, model.run_time, ALL_MEMORY))
     finally:
