@@ -46,18 +46,18 @@ LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 BUDGETS = {
     "analysis": 2_230,
     "authoring": 4_160,
-    "automation": 3_590,
+    "automation": 3_591,
     "beside the packages": 1_360,  # descriptions of parameters without sentences for Python
     "cli": 2_730,  # the command that serves an assistant
     "diagnostics": 1_800,
     "display": 6_660,  # the manuals of a name, for a command and an assistant
     "edits": 7_040,  # bounds of sizes that depend on data
-    "file": 5_195,  # kinds of models in memory, and tensors that stay with them
-    "integrations": 1_380,  # assistants, Olive, polygraphy, models of onnx_ir, and rule sets of onnxscript
+    "file": 5_200,  # kinds of models in memory, and tensors that stay with them
+    "integrations": 1_545,  # assistants, Olive, polygraphy, rule sets of onnxscript, models of onnx_ir and torch
     "ir": 2_490,  # plugins in the default domain
     "ops": 4_650,  # ops with a size that depends on data, and what is checked of a plugin
     "patterns": 312,  # the forms of fusions
-    "pipeline": 7_530,  # rules that run once, and again without a step at fault
+    "pipeline": 7_630,  # rules that run once, and again without a step at fault; containers of several models
     "precision": 5_620,
     "proof": 10_550,  # another execution provider for the other model
     "rules": 12_110,  # rules that share a search, and ops that only another rule replaces

@@ -23,7 +23,13 @@ BANNED = re.compile(
     re.I,
 )
 # Pages of packages that not every environment of the tests has.
-NEEDED = {"olive": "olive.passes", "polygraphy": "polygraphy"}
+NEEDED = {
+    "olive": "olive.passes",
+    "onnx-ir": "onnx_ir",
+    "polygraphy": "polygraphy",
+    "torch-program": "torch",
+    "transformers": "transformers.exporters",
+}
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 

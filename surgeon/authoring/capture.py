@@ -113,7 +113,7 @@ def capture(
     elsewhere, for example in other layers, values that differ there are captures too.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         froms: as for `extract`.  In Python, also the selection of a view, for both cuts.
         tos: as for `extract`.
         name: name of the rule.

@@ -63,7 +63,7 @@ def try_rule(
 
     Args:
         rule: a rule, or the name of one: gelu, ./my_rules.py:name.
-        model: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        model: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         target: as for `rewrite`.
         top: how many different misses to show.
         options: of the proofs.

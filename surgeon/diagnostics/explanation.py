@@ -124,7 +124,7 @@ def explain(
     model after that run.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         rules: comma-separated rules or groups, as for `rewrite`: "gelu", "transformers", "./my_rules.py".  Exclude a
             rule with "-name".  Default: the group for the target, for example "ort".
         target: as for `rewrite`.

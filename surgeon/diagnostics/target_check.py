@@ -53,7 +53,7 @@ def check(
     """List the problems that prevent a model from running on a target; equal ones once, with a count.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         target: runtime to check for: "ort", "onnx" (only ops of the standard), "tensorrt", or an installed target.
         ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU
             is reported, but is not a problem.  Default: "cpu".

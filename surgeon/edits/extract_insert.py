@@ -9,11 +9,13 @@ from surgeon.edits.insert import Insert
 from surgeon.file.model_like import ModelLike
 from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.component_runs import for_each_component
 from surgeon.pipeline.editing.edit_group import CHECK_MODES, CheckMode, apply_edits
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.proof.check_options import CheckOptions
 
 
+@for_each_component
 def extract(
     source: ModelLike,
     froms: str | Sequence[str] = (),
@@ -62,6 +64,7 @@ def extract(
     return apply_edits(source, [Extract(_names(froms), _names(tos))], checks, Saving(output, external_data, force))
 
 
+@for_each_component
 def insert(
     source: ModelLike,
     froms: str | Sequence[str],

@@ -19,9 +19,11 @@ from surgeon.file.external_data.held_tensors import HeldModel, HeldTensors
 OWN = {
     "onnx_graphsurgeon": "surgeon.file.graphsurgeon_graph",
     "onnx_ir": "surgeon.integrations.onnx_ir",
+    "torch.onnx": "surgeon.integrations.torch",
+    "transformers.exporters.base": "surgeon.integrations.transformers",
 }
 """Modules with a `KIND`, by the module that a model's class comes from."""
-TITLES = ("a ModelProto", "a gs.Graph", "an onnx_ir.Model")
+TITLES = ("a ModelProto", "a gs.Graph", "an onnx_ir.Model", "a torch.onnx.ONNXProgram", "a transformers ExportedModel")
 """The names of surgeon's own kinds in messages."""
 
 

@@ -27,8 +27,8 @@ def resolve_model(source: ModelLike) -> Path | ModelProto | HeldModel:
         return source if isinstance(source, (ModelProto, HeldModel)) else Path(os.path.abspath(source))
     parts = kind.parts(source)
     if len(parts) > 1:
-        names = ", ".join(parts)
-        raise UsageError(f"{kind.title} with {len(parts)} models ({names}) is given. Give one of them.".capitalize())
+        what = f"{kind.title[:1].upper()}{kind.title[1:]} has {len(parts)} models ({', '.join(parts)})"
+        raise UsageError(f"{what}. Give one of them: export.components[{next(iter(parts))!r}].program")
     return kind.exported(source)
 
 
@@ -44,6 +44,19 @@ def returned(source: ModelLike, made: ModelProto, held: Mapping[str, HeldTensors
     """A result as the kind of model that was given.  held: its tensors that stay with their owners."""
     kind = _kind(source)
     return made if kind is None else kind.give(source, made, held)
+
+
+def parts_of(source: ModelLike) -> Mapping[str, Any]:
+    """The models of a container of several, by name; none for a model, and for a value of another type."""
+    kind = None if isinstance(source, (ModelProto, HeldModel, str, os.PathLike)) else kind_of(source)
+    return {} if kind is None else kind.parts(source)
+
+
+def joined(source: ModelLike, parts: Mapping[str, Any]) -> Any:
+    """A container as the given one, with other models."""
+    kind = _kind(source)
+    assert kind is not None  # callers have its parts
+    return kind.joined(source, parts)
 
 
 def model_name(source: ModelLike, unnamed: str = "") -> str:

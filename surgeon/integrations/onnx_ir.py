@@ -122,7 +122,7 @@ class RewritePass(ir.passes.PassBase):
         """Run the rules.  Raises the errors of `surgeon.rewrite`, which become the cause of onnx_ir's PassError."""
         given = InPlace(model) if self._is_in_place else model
         made, self.report = rewrite(given, self._rules, **self._options)
-        _log.info("%r", self.report)
+        _log.log(logging.INFO if self.report.proved else logging.WARNING, "%r", self.report)
         is_same = made is given
         if is_same:  # a pass that is not in place has to return another model
             made = model if self._is_in_place else model.clone()

@@ -4,4 +4,15 @@ This package must not import single edits, conversions or commands.  Start with 
 `rewriting/rule_set.py` and `rewriting/greedy_driver.py`.
 """
 
-__all__ = ["acceptance", "checks", "driver", "editing", "reports", "rewriting", "snapshot", "transform", "upgrading"]
+__all__ = [
+    "acceptance",
+    "checks",
+    "component_runs",
+    "driver",
+    "editing",
+    "reports",
+    "rewriting",
+    "snapshot",
+    "transform",
+    "upgrading",
+]

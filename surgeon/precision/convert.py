@@ -10,6 +10,7 @@ from surgeon.file.save import ExternalDataMode
 from surgeon.ops.schemas.attribute_values import dtype_number
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.component_runs import for_each_component
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.reports.report import Report
 from surgeon.pipeline.rewriting.rollback import rollback_message
@@ -32,6 +33,7 @@ PAIRS = {
 CHECKS = ("model", "none")
 
 
+@for_each_component
 def convert(
     source: ModelLike,
     to: str = "float16",

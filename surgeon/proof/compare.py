@@ -46,7 +46,7 @@ def compare(
     is dynamic in the original, they are compared only at that size.
 
     Args:
-        original: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        original: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         other: the second model, of the same types.
         inputs: arrays by input name, .npz files, folders of them, or folders of ONNX test data; one such set or a list.
             By default, inputs are generated for the graph.

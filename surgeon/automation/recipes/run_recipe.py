@@ -16,6 +16,7 @@ from surgeon.file.model_like import is_in_memory, model_name
 from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline import driver
 from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.component_runs import for_each_component
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.editing.edit_group import EditGroup, edit_groups
 from surgeon.pipeline.reports.report import Report
@@ -25,6 +26,7 @@ from surgeon.proof.check_options import CheckOptions, require_output
 from surgeon.result_base import ModelAndReport
 
 
+@for_each_component
 def run(
     recipe: Recipe | str | os.PathLike[str],
     source: Any,

@@ -26,7 +26,7 @@ def diff(first: ModelLike, second: ModelLike) -> ModelDiff:
     Nothing is run.  `surgeon.compare` checks whether both compute the same.
 
     Args:
-        first: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        first: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         second: the same.
 
     Returns:

@@ -22,7 +22,7 @@ def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "Vie
     selects without a click.  From a shell, `surgeon view` shows the same in a browser.
 
     Args:
-        model: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        model: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         target: runtime that the rules are for, when the viewer lists the rules for a node.
         height: of the view, in pixels.
 

@@ -55,7 +55,7 @@ def detector_tail(
     there are none, it is the only output with three axes.  The nodes that compute the boxes show the box format.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         tail: "nms", "efficient-nms", "best-boxes" or "boxes": see `AppendNms`, `AppendEfficientNms`,
             `AppendBestBoxes` and `AppendBoxes`.
         output: the tensor of boxes, or of boxes and scores in one; empty to find it.

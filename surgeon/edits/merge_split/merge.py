@@ -74,7 +74,7 @@ def merge(
     meaning.  Weights are copied from file to file, with the data files of both models.
 
     Args:
-        first: the model that runs first: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        first: the model that runs first: a path, or a model in memory.
         second: the model that runs second, likewise.
         connect: by output of the first model, the input or inputs of the second that it feeds; by input of the first,
             the input of the second that shares its value.  None connects outputs and inputs with the same name.

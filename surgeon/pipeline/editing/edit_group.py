@@ -10,6 +10,7 @@ from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.model_like import ModelLike, is_in_memory
 from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.pipeline.checks import Checks, Saving
+from surgeon.pipeline.component_runs import for_each_component
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
@@ -25,6 +26,7 @@ CheckMode: TypeAlias = Literal["auto", "model", "none"]
 CHECK_MODES = ("auto", "model", "none")
 
 
+@for_each_component
 def edit(
     source: ModelLike,
     edits: Edit | Sequence[Edit],

@@ -1,3 +1,3 @@
 """The results of runs, rewrites, edits and upgrades, as data."""
 
-__all__ = ["edit_report", "measurement", "report", "rewrite_report", "site", "upgrade_report"]
+__all__ = ["component_reports", "edit_report", "measurement", "report", "rewrite_report", "site", "upgrade_report"]

@@ -11,6 +11,7 @@ from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER, resolve_provider
 from surgeon.pipeline.checks import Checks, Progress, Saving
+from surgeon.pipeline.component_runs import for_each_component
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.reports.measurement import BUDGET
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Rules", "find", "rewrite"]
 
 
+@for_each_component
 def rewrite(
     source: ModelLike,
     rules: Rules | None = None,
@@ -170,7 +172,7 @@ def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None
     """Yield the sites where rules would fire, one by one, without rewriting; a node belongs to one match.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         rules: as for `rewrite`.
         target: as for `rewrite`.
         ep: as for `rewrite`.

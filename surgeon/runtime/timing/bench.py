@@ -52,7 +52,7 @@ def bench(
     the result is undecided.  Outputs are not compared; use `compare` for that.
 
     Args:
-        original: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        original: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         others: the models to compare with it.
         inputs: arrays by input name, or one .npz file of them.  By default, inputs are generated.
         dims: sizes of dynamic dimensions by name, for generated inputs.  A size that follows from others may be left

@@ -125,7 +125,7 @@ def inspect(source: ModelLike) -> Inspection:
     Payloads are not read.
 
     Args:
-        source: a path, or a model in memory: a ModelProto, a gs.Graph or an onnx_ir.Model.
+        source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
 
     Returns:
         The facts; a notebook shows them as tables.
