@@ -86,6 +86,7 @@ COMMANDS = (
     ("compare", "in.onnx", "in.onnx"),
     ("bench", "in.onnx", "in.onnx", "--loads", "1", "--seconds", "0"),
     ("rewrite", "in.onnx", "out.onnx", "--rules", "gelu"),
+    ("check", "in.onnx"),
 )
 
 
@@ -209,6 +210,30 @@ def test_integers_beyond_int32_are_as_the_plugin_treats_them_in_the_original(ope
     assert report.outcome == "proved", report.rolled_back[0].reason
 
 
+DET = """<ir_version: 8, opset_import: ["" : 17]> g (float[n, 4, 4] x) => (float[n, 4, 4] r, float[n] y, float[n] z)
+    { r = Relu(x)  y = Det(x)  [second] z = Det(r) }"""
+
+
+def test_a_check_lists_the_nodes_that_the_plugin_leaves_to_the_cpu(openvino: str) -> None:
+    assert surgeon.check(MODEL, ep_library=openvino) == []
+    model = parse(DET)
+    assert surgeon.check(model) == []
+    (found,) = surgeon.check(model, ep_library=openvino)
+    assert (found.kind, found.op, found.count, found.stops) == ("kernel", "ai.onnx::Det", 2, False)
+    assert found.nodes == ["y", "second"]
+    assert found.reason == "the OpenVINO provider does not take it, so it runs on the CPU"
+    onnx.save(model, "in.onnx")
+    done = run("check", "in.onnx", "--ep-library", openvino)
+    assert done.exit_code == 0
+    assert "ai.onnx::Det (2 nodes: y, second): the OpenVINO provider does not take it" in done.stdout
+
+
+def test_a_model_that_does_not_load_under_the_plugin_is_a_problem(openvino: str) -> None:
+    broken = parse("(float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }")
+    broken.ir_version = 99
+    assert any(one.stops for one in surgeon.check(broken, ep_library=openvino))
+
+
 def test_which_integers_a_runtime_may_treat_differently() -> None:
     assert all(map(_is_special, (np.array([2**32]), np.array([-(2**31) - 1, 0]))))
     assert not any(map(_is_special, (np.array([2**31 - 1, -(2**31)]), np.array([True]), np.array([], np.int64))))
@@ -220,6 +245,8 @@ def test_which_integers_a_runtime_may_treat_differently() -> None:
         ("compare {m} {m} --ep-library X --with tensorrt", ""),
         ("compare {m} {m} --ep cuda", "has no execution provider 'cuda'"),
         ("rewrite {m} out.onnx --target tensorrt --ep-library X", "Target tensorrt is not of ONNX Runtime"),
+        ("check {m} --target onnx --ep-library X", "Target onnx has no choice of execution providers"),
+        ("check {m} --no-load --ep-library X", "A plugin says only for a loaded model which nodes it runs"),
         ("record deploy.toml rewrite {m} out.onnx --rules gelu --ep-library X", "A recipe has no plugin"),
     ],
 )

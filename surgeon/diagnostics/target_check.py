@@ -20,6 +20,7 @@ from surgeon.pipeline.upgrading.declared_opset import fitting_opset
 from surgeon.printed_commands import upgrade_to
 from surgeon.runtime.implementations.implementation import is_python, traits_of_files
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, require_run_time
+from surgeon.runtime.sessions.ep_library import PluginProvider, find_plugin
 from surgeon.runtime.sessions.ort_session import require_libraries
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.opsets.migration import newest_opset
@@ -32,6 +33,7 @@ from surgeon.targets.lint.dtype_conflicts import InferredDtypes
 from surgeon.targets.lint.finding import CONSTANT, Diagnostic, DiagnosticCollector, Findings
 from surgeon.targets.lint.graph_structure import check_calls, check_inputs_and_outputs, check_structure
 from surgeon.targets.lint.model_versions import check_versions
+from surgeon.targets.lint.plugin_load import nodes_on_cpu
 from surgeon.targets.lint.shape_mismatches import check_declared_shapes, check_shapes
 from surgeon.targets.target import Target
 from surgeon.targets.user_ops import UserOps
@@ -42,6 +44,7 @@ def check(
     target: str = "ort",
     *,
     ep: str | None = None,
+    ep_library: str | None = None,
     custom_ops: Sequence[str | Path] = (),
     load: bool = True,
     run_time: float = DEFAULT_TIMEOUT,
@@ -56,7 +59,8 @@ def check(
         source: a path, or a model in memory: a ModelProto, gs.Graph, onnx_ir.Model or ONNXProgram.
         target: runtime to check for: "ort", "onnx" (only ops of the standard), "tensorrt", or an installed target.
         ep: execution provider of ONNX Runtime: "cpu", "cuda", "dml" or "tensorrt".  A node that falls back to the CPU
-            is reported, but is not a problem.  Default: "cpu".
+            is reported, but is not a problem.  Default: "cpu", or the first one of ep_library.
+        ep_library: plugin with the execution provider: its Python module, or NAME=PATH of its library.
         custom_ops: libraries of custom ops, and Python files that implement ops, which only surgeon can run; for
             TensorRT libraries of plugin creators, and `.toml` files that declare plugins (`declare_plugin`).
         load: also load the model in the runtime: TensorRT's parser, or ONNX Runtime on the CPU if there is no problem.
@@ -81,7 +85,8 @@ def check(
     wanted = _target_named(target)
     if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"Target {target} has no choice of execution providers. Omit ep.")
-    provider = resolve_provider(target, ep)
+    plugin = None if ep_library is None else _plugin(wanted, ep_library, ep, load)
+    provider = resolve_provider(target, ep) if plugin is None else None
     custom_ops = declare_plugin_files(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
     request = _request(
@@ -93,7 +98,11 @@ def check(
         with gc_paused():
             found = _findings(model, wanted, provider, custom=custom, request=request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
-        if load and wanted.load is not None and is_first and not any(one.stops for one in found):
+        is_sound = not any(one.stops for one in found)
+        if plugin is not None and is_sound:
+            model.check_data(sums=True)
+            found.extend(nodes_on_cpu(model, plugin, libraries, run_time))
+        if load and wanted.load is not None and is_first and is_sound:
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
             found.extend([] if refused is None else [refused])
@@ -103,6 +112,15 @@ def check(
     found.sort(key=lambda one: not one.stops)
     found.model, found.nodes = model_name(source), nodes
     return found
+
+
+def _plugin(target: Target, library: str, ep: str | None, load: bool) -> PluginProvider:
+    """The execution provider of a plugin.  Raises UsageError as `find_plugin`, and if nothing would use it."""
+    if len(target.providers) < 2:
+        raise UsageError(f"Target {target.name} has no choice of execution providers. Omit ep_library.")
+    if not load:
+        raise UsageError("A plugin says only for a loaded model which nodes it runs. Omit ep_library, or load=False.")
+    return find_plugin(library, ep)
 
 
 def _request(

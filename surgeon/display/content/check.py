@@ -85,7 +85,8 @@ def _title(items: Sequence[Diagnostic], most: int) -> str:
     origin = f"; from {first.came_from.partition(': ')[0]}" if first.came_from and most == MAX_NODES else ""
     ops = join_first([item.op for item in items], SHOWN_OPS)
     inside = f"{': '.join(filter(None, (where, names)))}{origin}"
-    return f"{ops} ({inside}): {first.reason}" if first.op else f"{first.reason} ({inside})" if inside else first.reason
+    ops += f" ({inside})" if inside else ""
+    return f"{ops}: {first.reason}" if first.op else f"{first.reason} ({inside})" if inside else first.reason
 
 
 def _detail_lines(items: Sequence[Diagnostic]) -> Iterator[Text]:

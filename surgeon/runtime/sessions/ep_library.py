@@ -79,6 +79,7 @@ class PluginProvider(NamedTuple):
         """Let a session with these options use the first device of the provider.  Raises as ONNX Runtime does."""
         found = [device for device in _devices(self.library) if device.ep_name == self.name]
         options.add_provider_for_devices(found[:1], settings)
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
 
 
 @cache

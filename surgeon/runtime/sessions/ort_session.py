@@ -215,6 +215,18 @@ class OrtSession:
             flatten_result(name, result, flat)
         return flat
 
+    def nodes_elsewhere(self) -> list[tuple[str, str]]:
+        """The op and the name of each node that another provider than the plugin of the session runs.
+
+        Raises SessionError if this ONNX Runtime does not know.
+        """
+        ask = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if ask is None:
+            raise SessionError("The installed ONNX Runtime does not report which provider runs a node.")
+        own = self._session.get_providers()[0]
+        nodes = [node for part in ask() if part.ep_name != own for node in part.get_nodes()]
+        return [(f"{node.domain or 'ai.onnx'}::{node.op_type}", node.name) for node in nodes]
+
     def run_into(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
         """Run on one input, and write one output into an array of its shape and dtype.
 

@@ -8,11 +8,12 @@ from typing import Any
 from onnx import ModelProto
 
 from surgeon.errors import UsageError
+from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskFailure, acquire_worker, release_worker
 from surgeon.runtime.processes.worker_main import ReportProgress
 from surgeon.runtime.provider_support import CPU, ProviderSupport
 from surgeon.runtime.sessions.ep_library import PluginProvider, full_name, library_of, short_name
-from surgeon.runtime.sessions.isolated_session import IsolatedSession
-from surgeon.runtime.sessions.ort_session import OrtSession, installed_providers
+from surgeon.runtime.sessions.isolated_session import IsolatedSession, session_error_of
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, installed_providers
 from surgeon.runtime.sessions.session_tasks import hold_as
 from surgeon.target_registry import RuntimeMissing
 from surgeon.target_registry import provider as registered_provider
@@ -56,16 +57,44 @@ def hold(asked: tuple[Path | ModelProto, ProviderRuntime], _: ReportProgress) ->
     return hold_as(opened)
 
 
+def elsewhere(asked: tuple[Path | ModelProto, ProviderRuntime], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
+    """The task of `nodes_elsewhere`."""
+    model, runtime = asked
+    try:
+        with OrtSession(model, runtime.custom_ops, provider=runtime.provider) as session:
+            return {"nodes": session.nodes_elsewhere()}, []
+    except SessionError as refused:
+        return {"refused": refused.message}, []
+
+
+def nodes_elsewhere(model: Path | ModelProto, runtime: ProviderRuntime) -> list[tuple[str, str]]:
+    """The op and the name of each node that a plugin leaves to another provider.  Raises SessionError."""
+    child = acquire_worker(library_of(runtime.provider))
+    try:
+        answer = child.run(Task(f"{__name__}:elsewhere", (model, runtime), runtime.run_time, ALL_MEMORY))
+    finally:
+        release_worker(child)
+    if isinstance(answer, TaskFailure):
+        raise session_error_of(answer, runtime.run_time)
+    if "refused" in answer.value:
+        raise SessionError(answer.value["refused"])
+    return [(op, name) for op, name in answer.value["nodes"]]
+
+
+def plugin_runtime(
+    provider: str | PluginProvider, custom_ops: Sequence[Path | str], run_time: float
+) -> ProviderRuntime:
+    """The runtime of a provider."""
+    known = registered_provider(short_name(provider))
+    title = full_name(provider).removesuffix("ExecutionProvider") if known is None else known.title
+    return ProviderRuntime(provider, f"the {title} provider", tuple(custom_ops), run_time)
+
+
 def runtime_of(
     provider: str | PluginProvider, custom_ops: Sequence[Path | str], run_time: float
 ) -> ProviderRuntime | None:
     """The runtime of a provider; None for the CPU provider."""
-    short = short_name(provider)
-    if short == CPU:
-        return None
-    known = registered_provider(short)
-    title = full_name(provider).removesuffix("ExecutionProvider") if known is None else known.title
-    return ProviderRuntime(provider, f"the {title} provider", tuple(custom_ops), run_time)
+    return None if short_name(provider) == CPU else plugin_runtime(provider, custom_ops, run_time)
 
 
 def find_provider(ep: str | None, custom_ops: Sequence[Path | str], run_time: float) -> ProviderRuntime | None:

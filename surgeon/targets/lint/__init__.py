@@ -7,6 +7,7 @@ __all__ = [
     "graph_structure",
     "model_versions",
     "ort_load",
+    "plugin_load",
     "shape_mismatches",
     "size_dependent_branches",
 ]
