@@ -144,6 +144,13 @@ def test_an_old_runtime_takes_no_plugins(monkeypatch: pytest.MonkeyPatch) -> Non
     assert answer == {"refused": "the installed ONNX Runtime takes no plugins: they need version 1.23 or newer"}
 
 
+def test_a_module_names_its_first_provider(openvino: str, tmp_path: Path) -> None:
+    text = f"from {openvino} import get_library_path\nget_ep_name = lambda: 'OpenVINOExecutionProvider.AUTO'\n"
+    (tmp_path / "modules" / "ep_of_two.py").write_text(text)
+    assert find_plugin("ep_of_two", None).name == "OpenVINOExecutionProvider.AUTO"
+    assert find_plugin("ep_of_two", "openvino").name == "OpenVINOExecutionProvider"
+
+
 def test_names_of_providers() -> None:
     library = EpLibrary("it", "it.so")
     assert short_name(PluginProvider("OpenVINOExecutionProvider", library)) == "openvino"

@@ -28,6 +28,8 @@ class EpLibrary:
     """The name by which ONNX Runtime registers it."""
     path: str
     """Its file."""
+    first: str = ""
+    """ONNX Runtime's name of the provider that its module names first; "" if unknown."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -39,7 +41,8 @@ class EpLibrary:
         if not sign:
             if os.sep in text or os.path.isfile(text):
                 raise UsageError(f"{text!r} is a path. Give it a name: NAME={text}")
-            return cls(text, _path_in(text, _imported(text)))
+            module = _imported(text)
+            return cls(text, _path_in(text, module), str(getattr(module, "get_ep_name", str)()))
         if not name or not os.path.isfile(path):
             raise UsageError(f"No library of execution providers at {path!r}. Give NAME=PATH, or a Python module.")
         return cls(name, os.path.abspath(path))
@@ -114,7 +117,7 @@ def probe(library: EpLibrary, _: ReportProgress) -> tuple[dict[str, Any], list[A
 
 
 def find_plugin(text: str, ep: str | None) -> PluginProvider:
-    """A provider of a library.  text: as for `EpLibrary.of`.  ep: its name, None for the first.
+    """A provider of a library.  text: as for `EpLibrary.of`.  ep: its name, None for that of the module, or the first.
 
     Raises UsageError if the library cannot be registered, offers no device, or has no such provider.
     """
@@ -131,8 +134,9 @@ def find_plugin(text: str, ep: str | None) -> PluginProvider:
     names, devices = answer.value["providers"], ", ".join(answer.value["devices"])
     if not names:
         raise UsageError(f"The library {library.path} offers no device on this machine. Devices here: {devices}.")
+    wanted = short_name(ep or (library.first if library.first in names else names[0]))
     for name in names:
-        if ep is None or short_name(name) == short_name(ep):
+        if short_name(name) == wanted:
             return PluginProvider(name, library)
     raise UsageError(f"The library {library.path} has no provider {ep!r}. Choose one of {', '.join(names)}.")
 
