@@ -102,7 +102,8 @@ def test_an_op_that_no_rule_replaces_is_not_written():
     source = model("h = Gelu(x) y = Neg(h)")
     made, report = run(source, [RewriteRuleSet([ended]), RewriteRuleSet([named])])  # in the wrong order
     assert made.SerializeToString() == source.SerializeToString()
-    assert reasons(report) == {"named": f"no rule after it replaced {FUSION}::Named, which no runtime has"}
+    why = f"no rule after it replaced {FUSION}::Named, which no runtime has; add the rule that does"
+    assert reasons(report) == {"named": why}
     made, _ = run(source, [ended, named])  # one set: its pass over the nodes reaches the new one
     assert ops(made) == ["com.microsoft::Gelu", "Neg"]
 
@@ -149,6 +150,14 @@ def test_a_rule_set_runs_once_and_node_by_node():
     back = script("back", lambda op, x: op.Max(x, 0.0), lambda op, x: op.Relu(x))
     made, _ = run(model("a = Relu(x) y = Neg(a)"), [RewriteRuleSet([there]), RewriteRuleSet([back])], check="none")
     assert ops(made) == ["Relu", "Neg"]
+
+
+def test_a_set_does_not_see_nodes_that_the_set_before_it_left_without_readers():
+    first = script("first", lambda op, x, z: op.Add(x, z), lambda op, x, z: op.Abs(x))
+    second = script("second", lambda op, x: op.Abs(op.Relu(x)), lambda op, x: op.Relu(x))
+    sets = [RewriteRuleSet([first]), RewriteRuleSet([second])]
+    made, _ = run(model("a = Relu(x) n = Neg(a) h = Add(a, n) y = Ceil(h)"), sets, check="none")
+    assert ops(made) == ["Relu", "Ceil"], "the Neg, which reads the result of the first Relu, is gone"
 
 
 def test_nodes_that_others_read_stay():
@@ -221,6 +230,26 @@ def test_a_match_does_not_read_a_tensor_of_a_refused_one():
     assert ops(made).count("Max") == 2
     assert report.outcome == "proved"
     onnx.checker.check_model(made, full_check=True)
+
+
+class Drifting(rewriter.RewriteRuleClassBase):
+    """Right at its first match only, and never again."""
+
+    count = 0
+
+    def pattern(self, op, x):
+        return op.Relu(x)
+
+    def rewrite(self, op, x):
+        self.count += 1
+        return op.Max(x, op.Constant(value_float=0.0 if self.count == 1 else 0.01))
+
+
+def test_a_proof_belongs_to_a_replacement():
+    """The run after the rollback writes something else at the proved match, so that the proof does not count."""
+    made, report = run(model("a = Relu(x) b = Neg(a) c = Relu(b) y = Neg(c)"), Drifting.rule(), keep_going=True)
+    assert ops(made) == ["Relu", "Neg", "Relu", "Neg"]
+    assert [site.outcome for site in report.rolled_back] == ["failed", "failed"]
 
 
 def test_a_replacement_that_the_index_cannot_have_is_refused():

@@ -23,7 +23,7 @@ from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.index_shapes import shapes_of
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)  # its text would contain weights
 class CopiedSite:
     """A match of onnxscript and its replacement, in terms of the index."""
 
@@ -72,15 +72,13 @@ class MatcherCopy:
     """The `onnx_ir.Model`."""
     names: dict[Any, str] = field(default_factory=dict)
     """Names of values in the index; "" for a value that it lacks."""
-    has_steps: bool = False
-    """Whether it has repeated steps.  It still has nodes of which only replaced nodes read the outputs."""
-    _nodes: Sequence[Sequence[Node]] = ()  # of each scope, in the state that it has a copy of
+    _nodes: Sequence[Sequence[Node]] = ()  # of each scope when the copy was made
 
     def __post_init__(self) -> None:
         proto = onnx.ModelProto()
         proto.CopyFrom(self.index.model.skeleton)
         commit(self.index, proto)
-        self.note_state()
+        self._nodes = [scope.live_nodes() for scope in self.index.scopes]
         stored: list[onnx.TensorProto] = []
         for tensor in (tensor for tensor in tensors_of(proto) if tensor.data_location == EXTERNAL):
             stored.append(onnx.TensorProto())
@@ -99,13 +97,9 @@ class MatcherCopy:
                     if item.type == onnx_ir.AttributeType.TENSOR and not item.is_ref():
                         node.attributes[name] = onnx_ir.AttrTensor(name, self._on_demand(item.value, stored))
 
-    def note_state(self) -> None:
-        """Note that it has a copy of the present state of the index."""
-        self._nodes = [scope.live_nodes() for scope in self.index.scopes]
-
     @property
     def is_current(self) -> bool:
-        """Whether nothing else has changed the index."""
+        """Whether the index is as it was then.  After own steps, the copy has nodes that the index no longer has."""
         return all(scope.live_nodes() is nodes for scope, nodes in zip(self.index.scopes, self._nodes, strict=True))
 
     def _on_demand(self, tensor: Any, stored: Sequence[onnx.TensorProto]) -> Any:
@@ -184,7 +178,6 @@ class MatcherCopy:
 
     def apply(self, site: CopiedSite, scope: Scope, graph: Any, node: Any) -> None:
         """Repeat a step of the index: as onnxscript does, but with the names of the index."""
-        self.has_steps = True
         delta, new, made = site.delta, list(site.delta.new_nodes), {*_made(site.delta)}
         for old, value in zip(delta.match.outputs, delta.new_outputs, strict=True):
             if value in made:
@@ -213,9 +206,9 @@ class _LastCopy:
 
 
 def copy_of(index: Index, scope: Scope) -> MatcherCopy:
-    """The copy of an index for a pass over a scope; the main graph comes first, with a copy without dead nodes."""
+    """The copy of an index for a pass over a scope; a rule set begins with the main graph, and with a current copy."""
     last = index.cached_analysis(_LastCopy, _LastCopy)
-    if last.copy is None or not last.copy.is_current or (last.copy.has_steps and scope is index.main):
+    if last.copy is None or (scope is index.main and not last.copy.is_current):
         last.copy = MatcherCopy(index)
     return last.copy
 

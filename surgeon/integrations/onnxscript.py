@@ -137,7 +137,6 @@ class _RuleSetSearch:
                     copy.forget(site.delta)
                     _call([member.graph_post_visitor])  # which may hold tensors of the refused replacement
         finally:
-            copy.note_state()
             _call(member.graph_post_visitor for member in self.members)
 
 

@@ -79,7 +79,7 @@ class RuleRun:
         """By the key of a step whose op another rule had to replace, and none did, the reason to leave it out."""
         rules = {rule.name: rule.unfinished for rule in self.settings.rules if rule.unfinished is not None}
         return {
-            self.replay.key(step): f"no rule after it replaced {node.op}, which no runtime has"
+            self.replay.key(step): f"no rule after it replaced {node.op}, which no runtime has; add the rule that does"
             for step in (self.driver.log if rules else ())
             for node in step.added
             if node.alive and step.rule in rules and rules[step.rule](node.op)
