@@ -41,7 +41,7 @@ def run(source, rule_sets, **options):
 
 def reasons(report):
     """Why matches were declined."""
-    return {miss.rule: miss.reason for miss in report.misses if miss.reason != "onnxscript found no match"}
+    return {miss.rule: miss.reason for miss in report.misses if not miss.reason.startswith("onnxscript found no match")}
 
 
 gelu_of_sum = script(
@@ -138,6 +138,33 @@ def test_an_op_of_a_newer_opset_is_refused(version):
     assert made.SerializeToString() == source.SerializeToString(), "not even the opset import of a refused match stays"
     assert "opset 23" in reasons(report)["norm"]
     assert [miss.opset for miss in report.misses] == [23]
+
+
+def test_a_refused_match_does_not_keep_other_rules_from_its_nodes():
+    """The matcher counts the uses of a tensor: those by nodes of a refused replacement do not count."""
+    newer = script("newer", lambda op, x: op.Relu(x), lambda op, x: op.Relu(x, _version=23))
+    other = script("other", lambda op, x: op.Relu(op.Abs(x)), lambda op, x: op.Abs(x))
+    made, report = run(model("a = Abs(x) r = Relu(a) y = Neg(r)"), [RewriteRuleSet([newer]), RewriteRuleSet([other])])
+    assert ops(made) == ["Abs", "Neg"]
+    assert report.outcome == "proved"
+
+
+def test_the_nearest_match_is_explained():
+    """By the reason of onnxscript's matcher, or of the rule's own check."""
+
+    def check(context, x):
+        return rewriter.MatchResult().fail("x must have the rank 3")
+
+    checked = script("checked", lambda op, x: op.Relu(x), lambda op, x: x, condition_function=check)
+    nearly = script("nearly", lambda op, x: op.Neg(op.Relu(op.Abs(x))), lambda op, x: x)
+    absent = script("absent", lambda op, x: op.Tanh(x), lambda op, x: x)
+    _, report = run(model("a = Ceil(x) r = Relu(a) y = Neg(r)"), [checked, nearly, absent])
+    assert {miss.rule: miss.reason for miss in report.misses} == {
+        "checked": "onnxscript found no match, the nearest at r: x must have the rank 3; 1 node matched",
+        "nearly": "onnxscript found no match, the nearest at y: OpType mismatch: expected Abs, got Ceil; 2 nodes "
+        "matched",
+        "absent": "onnxscript found no match",
+    }
 
 
 def test_a_rule_set_runs_once_and_node_by_node():
@@ -281,7 +308,7 @@ def test_rules_without_a_name_and_rules_in_a_row():
     two = script("two", lambda op, x: op.Neg(x), lambda op, x: x)
     found = surgeon.integrations.onnxscript.rules([one, two, RewriteRuleSet([one])])
     assert [rule.name for rule in found] == ["onnxscript_rule_1", "two", "onnxscript_rule_3"]
-    assert found[0].search is found[1].search is not found[2].search, "rules in a row are one set"
+    assert found[0].search.find is found[1].search.find is not found[2].search.find, "rules in a row are one set"
 
 
 def test_a_rule_file_may_define_them(tmp_path):

@@ -145,7 +145,9 @@ class MatcherCopy:
         return next(filter(None, (scope.producers.get(self._name(value)) for value in node.outputs)), None)
 
     def refused(self, scope: Scope, node: Any, refusal: Exception) -> CopiedSite | None:
-        """A match at a node that onnxscript could not replace."""
+        """A match at a node that onnxscript could not replace; the nodes of its replacement are detached."""
+        strays = {user for value in self.names for user, _ in value.uses() if user.graph is None}
+        self._detach(strays)
         root = self._node(scope, node)
         used = () if root is None else compress(root.outputs, self.index.used(root))
         return None if root is None else CopiedSite(None, {root: node}, dict.fromkeys(used), refusal=refusal)
@@ -172,7 +174,10 @@ class MatcherCopy:
 
     def forget(self, delta: Any) -> None:
         """Detach the nodes of a refused replacement, which else are further uses of the tensors that they read."""
-        for node in delta.new_nodes if delta is not None else ():
+        self._detach(delta.new_nodes if delta is not None else ())
+
+    def _detach(self, nodes: Iterable[Any]) -> None:
+        for node in nodes:
             for place in range(len(node.inputs)):
                 node.replace_input_with(place, None)
 

@@ -10,7 +10,9 @@ Tested with onnxscript 0.7.2 and onnx-ir 1.1.
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,8 @@ from surgeon.target_registry import ANY_KIND
 if TYPE_CHECKING:
     from surgeon.integrations.matcher_copy import CopiedSite, MatcherCopy
 
+NO_MATCH = "onnxscript found no match"
+EXPLAINED = 2_000  # largest number of nodes of a scope in which a second pass of the matcher explains its failures
 INTERMEDIATE = "ai.onnxruntime._fusion"  # domain of the ops that onnxscript's fusions write for each other
 OTHER_OPSET = re.compile(r"Multiple versions of opset (\S*) ?used\. Expected version (\d+), but got (\d+)")  # an error
 
@@ -61,7 +65,8 @@ def rules(rule_sets: Any) -> tuple[Rule, ...]:
     for members in _sets(rule_sets):
         names = [member.name or f"onnxscript_rule_{place}" for place, member in enumerate(members, len(found) + 1)]
         calls = {name for name, member in zip(names, members, strict=True) if member.as_function}
-        search = Search(_RuleSetSearch(members, names).sites, "onnxscript found no match")
+        matching = _RuleSetMatching(members, names)
+        sites = matching.sites  # one object, by which a run finds the rules of one set
         found += [
             Rule(
                 name=name,
@@ -72,7 +77,7 @@ def rules(rule_sets: Any) -> tuple[Rule, ...]:
                 doc="What: A rule of a rule set of onnxscript.",
                 module=module,
                 where="onnxscript",
-                search=search,
+                search=Search(sites, NO_MATCH, left=partial(matching.nearest, name)),
                 once=True,
                 unfinished=_is_any if name in calls else _is_intermediate,
             )
@@ -107,7 +112,7 @@ def _sets(given: Any) -> Iterator[Sequence[Any]]:
 
 
 @dataclass(eq=False, slots=True)
-class _RuleSetSearch:
+class _RuleSetMatching:
     """Finds the sites of one rule set."""
 
     members: Sequence[Any]
@@ -139,6 +144,46 @@ class _RuleSetSearch:
         finally:
             _call(member.graph_post_visitor for member in self.members)
 
+    def nearest(self, name: str, index: Index, scope: Scope) -> str | None:
+        """Why the nearest match of a rule in a scope fails, as a clause; None without one, and for a large scope."""
+        from onnxscript.rewriter import MatchingTracer, MatchStatus
+
+        from surgeon.integrations.matcher_copy import copy_of
+
+        if len(scope.live_nodes()) > EXPLAINED:
+            return None
+        copy, tracer = copy_of(index, scope), MatchingTracer()
+        graph = copy.graph(scope)
+        for member in (member for member, own in zip(self.members, self.names, strict=True) if own == name):
+            for node in graph:
+                with _errors_of(name, node):
+                    member.match(copy.model, graph, node, tracer=tracer)
+        tried = [info for best in tracer.best_matches_map.values() for info in best[:1]]
+        best = max(tried, key=lambda info: info.score(), default=None)
+        nodes = 0 if best is None else len(best.match_result.nodes)
+        is_near = best is not None and (nodes > 1 or best.status == MatchStatus.CONDITION_FAILED)
+        if best is None or not is_near or best.status == MatchStatus.SUCCESS:
+            return None
+        matched = f"{nodes} node{'s' * (nodes > 1)} matched"
+        return f"{NO_MATCH}, the nearest at {_label(best.root_node)}: {best.match_result.reason.rstrip('.')}; {matched}"
+
+
+def _label(node: Any) -> str:
+    """The name of a node in messages, as `Node.label`."""
+    return str(node.name or next((value.name for value in node.outputs if value.name), node.op_type))
+
+
+@contextmanager
+def _errors_of(name: str, node: Any) -> Iterator[None]:
+    """Let an error of a rule name the rule and the node."""
+    try:
+        yield
+    except SurgeonError:
+        raise  # of the file, from which a rule reads a weight
+    except Exception as error:
+        what = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        raise RuleError(f"Rule {name} of onnxscript raised an error at node {_label(node)!r}: {what}.") from error
+
 
 def _call(visitors: Iterable[Callable[[], None] | None]) -> None:
     for visitor in visitors:
@@ -148,19 +193,17 @@ def _call(visitors: Iterable[Callable[[], None] | None]) -> None:
 
 def _site(copy: "MatcherCopy", scope: Scope, graph: Any, *, node: Any, member: Any, name: str) -> "CopiedSite | None":
     """The match of a rule at a node of the copy, if there is one."""
-    try:
-        delta = member.try_rewrite(copy.model, graph, node)
-    except SurgeonError:
-        raise  # of the file, from which a rule reads a weight
-    except Exception as error:
-        other = OTHER_OPSET.match(str(error))
-        if other is not None:
+    with _errors_of(name, node):
+        try:
+            delta = member.try_rewrite(copy.model, graph, node)
+        except ValueError as error:
+            other = OTHER_OPSET.match(str(error))
+            if other is None:
+                raise
             domain, has, wants = other[1] or "ai.onnx", int(other[2]), int(other[3])
             why = f"it writes ops of {domain} at opset {wants}, but the model has {has}"
             needs = wants if not other[1] and wants > has else None
             return copy.refused(scope, node, ConditionFailed(why) if needs is None else OpsetError(why, needs))
-        what, where = f"{type(error).__name__}: {str(error).rstrip('.')}", node.name or node.outputs[0].name
-        raise RuleError(f"Rule {name} of onnxscript raised an error at node {where!r}: {what}.") from error
     return None if delta is None else copy.site(scope, delta)
 
 

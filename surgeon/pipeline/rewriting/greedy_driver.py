@@ -268,7 +268,7 @@ class GreedyDriver:
 
 def _place(rule: Rule, scope: Scope) -> tuple[int, int]:
     """A key of a rule in a scope; rules of one search run together if they run once."""
-    return id(rule.search if rule.once else rule), id(scope)
+    return id(rule.search.find if rule.once and rule.search is not None else rule), id(scope)
 
 
 class Undone(ConditionFailed):
