@@ -12,7 +12,8 @@ import pytest
 import surgeon
 from surgeon import CheckFailed, RewriteError, RuleError, UsageError
 
-REASON = "onnxscript is not installed"
+REASON = "onnxscript 0.7.2 is not installed"
+pytest.importorskip("onnxscript", minversion="0.7.2", reason=REASON)
 rewriter = pytest.importorskip("onnxscript.rewriter", reason=REASON)
 ir = pytest.importorskip("onnxscript.ir", reason=REASON)
 RewriteRule, RewriteRuleSet = rewriter.RewriteRule, rewriter.RewriteRuleSet
