@@ -61,8 +61,8 @@ def _sort(graph: GraphProto | FunctionProto) -> tuple[list[str], Orders]:
         orders |= {(*head, *rest): changed for rest, changed in inner.items()}
     if isinstance(graph, GraphProto):
         own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-        own |= {tensor.values.name for tensor in graph.sparse_initializer}
-        outside = [name for name in (*outside, *(value.name for value in graph.output)) if name not in own | made]
+        own |= made | {tensor.values.name for tensor in graph.sparse_initializer}
+        outside = [name for name in (*outside, *(value.name for value in graph.output)) if name not in own]
     return outside, orders
 
 
