@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
 from surgeon.entry_points import KINDS, entry_points
 from surgeon.errors import UsageError
 from surgeon.file.external_data.held_tensors import HeldModel, HeldTensors
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 OWN = {
     "onnx_graphsurgeon": "surgeon.file.graphsurgeon_graph",
@@ -61,7 +64,7 @@ def kind_of(source: object) -> Kind | None:
 
 def titles() -> list[str]:
     """The names of the kinds in messages, with those of installed packages."""
-    return [*TITLES, *(kind.title for kind in map(_loaded, _others()))]
+    return [*TITLES, *(_loaded(point).title for point in entry_points(KINDS))]
 
 
 def _kinds() -> Iterator[Kind]:
@@ -70,20 +73,14 @@ def _kinds() -> Iterator[Kind]:
         if package in sys.modules:
             found: Kind = import_module(module).KIND
             yield found
-    for package in _others():
-        if package in sys.modules:
-            yield _loaded(package)
-
-
-def _others() -> list[str]:
-    """The packages with a kind of another package."""
-    return [point.name for point in entry_points(KINDS)]
+    for point in entry_points(KINDS):
+        if point.name in sys.modules:
+            yield _loaded(point)
 
 
 @cache
-def _loaded(package: str) -> Kind:
+def _loaded(point: "EntryPoint") -> Kind:
     """The kind of another package.  Raises UsageError if it cannot be loaded."""
-    (point, *_) = (point for point in entry_points(KINDS) if point.name == package)
     try:
         found = point.load()
     except Exception as error:

@@ -151,8 +151,8 @@ def _stored(graph: ir.Graph, before: GraphProto, after: GraphProto, tensor_of: T
             value.const_value = tensor_of(ir.serde.deserialize_tensor(proto))
             value.shape, value.type = ir.Shape(proto.dims), ir.TensorType(ir.DataType(proto.data_type))
             graph.initializers[proto.name] = value
-    order = [tensor.name for tensor in after.initializer]
-    if [name for name in graph.initializers if name in set(order)] != order:
+    order = {tensor.name: None for tensor in after.initializer}
+    if [name for name in graph.initializers if name in order] != list(order):
         for name in order:
             graph.initializers.add(graph.initializers.pop(name))
     return {**values, **graph.initializers}

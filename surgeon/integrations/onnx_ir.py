@@ -53,30 +53,31 @@ class IrModelKind(Kind):
         functions = {key: _graph(function, held) for key, function in model.functions.items()}
         try:
             seen: Any = _Seen(model, graph=_graph(model.graph, held), functions=functions)
-            return HeldModel(ir.serde.serialize_model(seen), held)
+            held.origin = ir.serde.serialize_model(seen)
+            return HeldModel(held.origin, held)
         except (ir.serde.SerdeError, NotImplementedError, TypeError, ValueError) as error:
             raise UsageError(f"onnx_ir cannot serialise this model ({_cause(error)}). Correct it first.") from error
 
     def give(self, source: Any, made: onnx.ModelProto, held: Mapping[str, HeldTensors]) -> ir.Model:
         """A new model with the nodes and tensors of the given one, in which copies of the nodes take their places."""
         if isinstance(source, InPlace):
-            return self._changed(source.model, source.model, made, held)
+            return self._changed(source.model, made, held)
         copied = source.clone()
         fields = {name: getattr(source, name) for name in MODEL_FIELDS}
         result = ir.Model(source.graph, functions=list(source.functions.values()), **fields)
         result.metadata_props.update(source.metadata_props)
         result.meta.update(source.meta)
-        self._changed(result, source, made, held)
+        self._changed(result, made, held)
         source.graph = copied.graph
         source.functions.clear()
         source.functions.update(copied.functions)
         return result
 
-    def _changed(
-        self, model: ir.Model, before: ir.Model, made: onnx.ModelProto, held: Mapping[str, HeldTensors]
-    ) -> ir.Model:
-        """A model turned into a result.  before: the model that was exported, perhaps the same one."""
-        apply_difference(model, self.exported(before).proto, made, partial(_tensor, held))
+    def _changed(self, model: ir.Model, made: onnx.ModelProto, held: Mapping[str, HeldTensors]) -> ir.Model:
+        """A model with the graph that was exported, turned into a result."""
+        before = held[LOCATION].origin
+        assert before is not None  # set by `exported`
+        apply_difference(model, before, made, partial(_tensor, held))
         model.meta.pop("path", None)  # the file of the model before
         return model
 

@@ -44,10 +44,15 @@ class HeldTensor:
 
 
 class HeldTensors:
-    """The held tensors of one model."""
+    """The held tensors of one model.
+
+    size    bytes of their data file
+    origin  the model as its kind exported it
+    """
 
     def __init__(self) -> None:
         self.size = 0
+        self.origin: onnx.ModelProto | None = None
         self._parts: dict[int, HeldTensor] = {}
         self._known: dict[int, HeldTensor] = {}  # by id() of the owner, which the part keeps alive
         self._maps: dict[Path, Any] = {}
@@ -136,7 +141,7 @@ class HeldTensors:
 
         files: held tensors by location, these included.  Raises ModelFileError if they cannot be written.
         """
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="surgeon-")
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="surgeon-", ignore_cleanup_errors=True)
         folder, self._number = Path(self._folder.name), self._number + 1
         path = folder / f"model{self._number}.onnx"
         try:
@@ -175,7 +180,11 @@ class HeldTensors:
 
     def _loaded(self, part: HeldTensor) -> Array:
         if part.array is None:
-            part.array = np.asarray(part.load())
+            try:
+                part.array = np.asarray(part.load())
+            except Exception as error:
+                name = getattr(part.owner, "name", None)
+                raise ModelFileError(f"The data of tensor {name!r} cannot be read ({error}). Load it first.") from error
         return part.array
 
     def _buffer(self, part: HeldTensor) -> "np.ndarray[Any, np.dtype[np.uint8]]":
