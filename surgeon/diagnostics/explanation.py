@@ -11,7 +11,7 @@ from surgeon.diagnostics.decomposable_ops import mention_decomposable_ops
 from surgeon.diagnostics.rule_fixes import is_user_rule, with_rule_fixes
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, by_component, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
@@ -109,6 +109,7 @@ class Mismatches(ResultBase, list[Mismatch]):
         return repr(self) if self.explanations is None else str(self.explanations)
 
 
+@by_component("source")
 def explain(
     source: ModelLike,
     rules: Rules | None = None,

@@ -10,7 +10,7 @@ from surgeon.diagnostics.rule_combinations import add_sets
 from surgeon.diagnostics.rule_suggestions import suggest_rules
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, by_component, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ops.plugins.plugin_declaration import declare_plugin_files
 from surgeon.ops.torch_fallbacks import lost
@@ -39,6 +39,7 @@ from surgeon.targets.target import Target
 from surgeon.targets.user_ops import UserOps
 
 
+@by_component("source")
 def check(
     source: ModelLike,
     target: str = "ort",

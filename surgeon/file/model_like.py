@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from onnx import ModelProto
 
@@ -15,6 +17,8 @@ from surgeon.file.model import Model
 
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | Any
 """A path, a ModelProto, or a model of one of the `kinds`, whose classes belong to packages that may be missing."""
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def resolve_model(source: ModelLike) -> Path | ModelProto | HeldModel:
@@ -57,6 +61,32 @@ def joined(source: ModelLike, parts: Mapping[str, Any]) -> Any:
     kind = _kind(source)
     assert kind is not None  # callers have its parts
     return kind.joined(source, parts)
+
+
+def by_component(*names: str) -> Callable[[F], F]:
+    """A function that reads models as one that also takes containers of several, and then returns results by component.
+
+    names: its arguments that are models; all of them have to be containers with the same components.
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def read_all(*given: Any, **options: Any) -> Any:
+            bound = signature(function).bind(*given, **options)
+            held = [parts_of(bound.arguments[name]) for name in names]
+            if all(len(parts) < 2 for parts in held):
+                return function(*given, **options)
+            if any(parts.keys() != held[0].keys() for parts in held):
+                raise UsageError("The exports have different components. Give one component of each.")
+            results = {}
+            for component in held[0]:
+                bound.arguments.update((name, parts[component]) for name, parts in zip(names, held, strict=True))
+                results[component] = function(*bound.args, **bound.kwargs)
+            return results
+
+        return cast(F, read_all)
+
+    return decorate
 
 
 def model_name(source: ModelLike, unnamed: str = "") -> str:

@@ -220,7 +220,7 @@ def _describe(graph: ir.Graph, before: GraphProto, after: GraphProto, values: Va
     for name, info in infos.items():
         if name in values and known.get(name) != info:
             ir.serde.deserialize_value_info_proto(info, values[name])
-    for info in before.value_info:
+    for info in (*before.value_info, *before.output):
         if info.name not in infos and info.name in values and values[info.name].producer() is not None:
             values[info.name].type = values[info.name].shape = None
     old, new = (

@@ -11,7 +11,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines, with_assumptions
 from surgeon.errors import UsageError
-from surgeon.file.model_like import ModelLike, model_name, opened_to_run
+from surgeon.file.model_like import ModelLike, by_component, model_name, opened_to_run
 from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from surgeon.proof.model.model_check import ModelRuntime
 
 
+@by_component("original", "other")
 def compare(
     original: ModelLike,
     other: ModelLike,

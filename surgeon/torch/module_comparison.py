@@ -18,6 +18,7 @@ from torch.utils import _pytree
 
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
 from surgeon.file.model import Model
+from surgeon.file.model_like import ModelLike, opened_to_run
 from surgeon.runtime.numerics.array_comparison import dtype_name, require_tolerances
 from surgeon.runtime.sessions.oracle import open_oracle
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, require_libraries
@@ -110,7 +111,7 @@ class TorchComparison:
 
 def compare(
     module: Any,
-    model: str | os.PathLike[str] | ModelProto,
+    model: ModelLike,
     args: Sequence[Any] | torch.Tensor,
     *,
     kwargs: Mapping[str, Any] | None = None,
@@ -124,7 +125,7 @@ def compare(
 
     Args:
         module: the module, which runs in its current mode, without gradients.
-        model: a path, a ModelProto, or the result of `surgeon.torch.export`.
+        model: a path, a model in memory, or the result of `surgeon.torch.export`.
         args: arguments of the module.  Its tensors are the inputs of the model: by name if `forward` has the same
             names, otherwise in order.
         kwargs: further arguments, by name.
@@ -152,14 +153,15 @@ def compare(
     require_tolerances(rtol, atol)
     libraries = require_libraries([str(path) for path in custom_ops])
     args = (args,) if isinstance(args, torch.Tensor) else args
-    source, skeleton = _opened(model)
-    feeds = _feeds(module, args, kwargs or {}, skeleton)
-    kept = restore_buffers(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
-    with kept, torch.no_grad():
-        expected = tensor_leaves(
-            module(*clone_tensors(tuple(args)), **clone_tensors(dict(kwargs or {}))), "The result of the module"
-        )
-    engine, found = _run(source, feeds, libraries)
+    with contextlib.ExitStack() as stack:
+        source, skeleton = _opened(model, stack)
+        feeds = _feeds(module, args, kwargs or {}, skeleton)
+        kept = restore_buffers(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+        with kept, torch.no_grad():
+            expected = tensor_leaves(
+                module(*clone_tensors(tuple(args)), **clone_tensors(dict(kwargs or {}))), "The result of the module"
+            )
+        engine, found = _run(source, feeds, libraries)
     names = [one.name for one in skeleton.graph.output]
     actual = {name: array for name, array in found.items() if not name.startswith(("len(", "keys("))}
     if len(actual) != len(expected):
@@ -178,11 +180,14 @@ def compare(
     return result
 
 
-def _opened(model: Any) -> tuple[Path | ModelProto, ModelProto]:
-    """The model or its path, and the model without external data."""
+def _opened(model: Any, stack: contextlib.ExitStack) -> tuple[Path | ModelProto, ModelProto]:
+    """The model or its path, and the model without external data.  stack: removes a temporary file."""
     held = model if isinstance(model, ModelProto) else getattr(model, "model", None)
     if isinstance(held, ModelProto):
         return held, held
+    if not isinstance(model, (str, os.PathLike)):
+        opened, find = stack.enter_context(opened_to_run(model))
+        return find(), opened.skeleton
     path = Path(os.fspath(model))
     if not path.is_file():
         raise ModelFileError(f"File not found: {path}")

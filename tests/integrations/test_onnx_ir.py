@@ -306,16 +306,17 @@ def test_a_changed_body_and_a_function():
     assert ops(inlined)[-2:] == ["Relu", "Add"]
 
 
-def random_edits():
-    return [
-        [surgeon.edits.Rename("x", "tokens")],
-        [surgeon.edits.Rename("c", "which"), surgeon.edits.Rename("z", "twice")],
-        [surgeon.edits.Rename("h", "inner")],
-        [surgeon.edits.SetDim("n", 3)] if hasattr(surgeon.edits, "SetDim") else [surgeon.edits.Rename("y", "out")],
-    ]
+EDITS = [
+    [surgeon.edits.Rename("x", "tokens")],
+    [surgeon.edits.Rename("c", "which"), surgeon.edits.Rename("z", "twice")],
+    [surgeon.edits.Rename("h", "inner"), surgeon.edits.RenameDim("n", "batch")],
+    [surgeon.edits.AddOutput("h"), surgeon.edits.DropOutput("z")],
+    [surgeon.edits.OrderOutputs(["z", "y"])],
+    [surgeon.edits.RaiseOpset(21), surgeon.edits.AppendSoftmax("y")],
+]
 
 
-@pytest.mark.parametrize("edits", random_edits(), ids=str)
+@pytest.mark.parametrize("edits", EDITS, ids=str)
 def test_edits_equal_those_of_the_serialised_model(edits):
     model = ir.from_onnx_text(BRANCHES)
     wanted, _ = surgeon.edit(ir.to_proto(model), edits)
@@ -329,6 +330,8 @@ def test_upgrade_extract_merge_split_and_run(tmp_path):
     raised, _ = surgeon.rewrite(model, "gelu", upgrade=21)
     assert raised.graph.opset_imports[""] == 21
     assert tensors(raised)["w0"] is tensors(model)["w0"]
+    assert surgeon.upgrade(model, 21, tmp_path / "raised.onnx").opset == (20, 21)
+    assert surgeon.compare(tmp_path / "raised.onnx", model).outcome.value == "proved"
     parts, report = surgeon.split(model, at=[model.graph[7].outputs[0].name])
     assert report.outcome == "proved"
     assert [type(part) for part in parts] == [ir.Model, ir.Model]

@@ -101,7 +101,10 @@ def test_weights_are_no_copies(program):
                 assert np.shares_memory(model.value(tensor), value.const_value.raw.detach().numpy())
 
 
-def test_functions_that_take_a_program(program):
+def test_functions_that_take_a_program(program, network):
+    import surgeon.torch
+
+    assert surgeon.torch.compare(network, program, (INPUT,))
     assert surgeon.inspect(program).nodes == len(ops(program))
     half, report = surgeon.convert(program)
     assert type(half) is torch.onnx.ONNXProgram

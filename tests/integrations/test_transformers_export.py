@@ -96,10 +96,14 @@ def test_each_component_has_its_report(generating):
     assert report._repr_html_()
     for name in exported.components:
         assert count(made, name) < count(exported, name)
-        compared = surgeon.compare(exported.components[name].program, made.components[name].program)
-        assert compared.outcome.value == "proved"
+    compared = surgeon.compare(exported, made)
+    assert set(compared) == set(exported.components)
+    assert {found.outcome.value for found in compared.values()} == {"proved"}
+    assert set(surgeon.inspect(exported)) == set(surgeon.check(exported)) == set(exported.components)
+    with pytest.raises(surgeon.UsageError, match="different components"):
+        surgeon.compare(exported, exported.components[name].program)
     with pytest.raises(surgeon.UsageError, match=r"has \d models .* Give one of them"):
-        surgeon.inspect(exported)
+        surgeon.draw(exported)
 
 
 def test_components_are_changed_although_one_fails(generating, monkeypatch):

@@ -12,7 +12,7 @@ from surgeon.display.diff.interface_changes import function_changes, interface_c
 from surgeon.display.diff.metadata_changes import metadata_lines, node_metadata_lines, unread_tensor_lines
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, by_component, model_name, resolve_model
 from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
@@ -20,6 +20,7 @@ from surgeon.ops.traversal import function_key
 from surgeon.pipeline.rewriting.rule_run import gc_paused
 
 
+@by_component("first", "second")
 def diff(first: ModelLike, second: ModelLike) -> ModelDiff:
     """List the differences between two models: nodes are paired by op and surroundings, not by name.
 

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 from surgeon.errors import GraphError, Unavailable, UsageError
 from surgeon.file.editable_model import EditableModel
+from surgeon.file.model_like import ModelLike, model_name
 from surgeon.file.save import ExternalDataMode
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
@@ -41,7 +42,7 @@ SPELLED = 8  # most elements of a constant that its name lists
 
 
 def upgrade(
-    source: str | os.PathLike[str],
+    source: ModelLike,
     opset: int,
     output: str | os.PathLike[str],
     *,
@@ -54,7 +55,7 @@ def upgrade(
     """Write the model with ai.onnx at `opset`, without changing the meaning of any node.
 
     Args:
-        source: the model's path.
+        source: a path, or a model in memory.
         opset: opset of ai.onnx to raise the model to.
         output: where to write; it may be the same path.
         check: "model" runs both whole models and compares them, "none" only loads the result.
@@ -78,7 +79,8 @@ def upgrade(
     """
     require_opset(opset)
     checks = Checks.named(check, UPGRADE_CHECKS, require_proof, options)
-    _, report = run(source, [Upgrade(opset, str(source))], checks, Saving(output, external_data, force))
+    raised = Upgrade(opset, model_name(source, "The model"))
+    _, report = run(source, [raised], checks, Saving(output, external_data, force))
     [done] = report.steps
     assert isinstance(done, UpgradeReport)  # as `Upgrade` claims
     return done

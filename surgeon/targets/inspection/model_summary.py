@@ -16,7 +16,7 @@ from onnx import TensorProto
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data.locations import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.model_like import ModelLike, by_component, model_name, resolve_model
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.schemas import history, knows_domain, schema
@@ -119,6 +119,7 @@ class Inspection(ResultBase):
         return asdict(replace(self, _graph=None), dict_factory=_public)
 
 
+@by_component("source")
 def inspect(source: ModelLike) -> Inspection:
     """Tell what is in a model: opsets, ops, custom ops, inputs, outputs and the size of the weights.
 
