@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from surgeon.automation.fleet.fleet import Fleet as Fleet
     from surgeon.automation.fleet.fleet_row import FleetRow as FleetRow
     from surgeon.automation.fleet.run_many import run_many as run_many
+    from surgeon.automation.gate.gate_result import GateResult as GateResult
+    from surgeon.automation.gate.run_gate import gate as gate
     from surgeon.automation.recipes.recipe import Recipe as Recipe
     from surgeon.automation.recipes.recipe import Rules as Rules
     from surgeon.automation.recipes.recipe_file import load_recipe as load_recipe
@@ -126,6 +128,8 @@ _HOMES = {
     "automation.fleet.fleet": ("Fleet",),
     "automation.fleet.fleet_row": ("FleetRow",),
     "automation.fleet.run_many": ("run_many",),
+    "automation.gate.gate_result": ("GateResult",),
+    "automation.gate.run_gate": ("gate",),
     "ops.builder.graph": ("Constant", "Graph", "Tensor"),
     "runtime.implementations.implementation": ("implements",),
     "integrations": ("integrations",),

@@ -590,6 +590,13 @@ CASES = [
         says="UNCHANGED",
     ),
     Case(
+        "surgeon.display.content.gate._update",
+        RELU,
+        "gate IN --baseline facts.json",
+        "surgeon gate @/in.onnx --baseline facts.json --update",
+        says="facts.json",
+    ),
+    Case(
         "surgeon.cli.command_suggestions.unknown_command",
         RELU,
         "IN --rules gelu",

@@ -1,6 +1,6 @@
-"""Recipes in files, and runs over many models.
+"""Recipes in files, runs over many models, and the gate.
 
-It must not import commands.  Start with `recipes/run_recipe.py` and `fleet/run_many.py`.
+It must not import commands.  Start with `recipes/run_recipe.py`, `fleet/run_many.py` and `gate/run_gate.py`.
 """
 
-__all__ = ["fleet", "recipes"]
+__all__ = ["fleet", "gate", "recipes"]

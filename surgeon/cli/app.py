@@ -48,6 +48,7 @@ main.summaries = {
         "check": "List the nodes that a target cannot run.",
         "compare": "Run two models on the same inputs and compare outputs.",
         "explain": "Explain why a rule does not match.",
+        "gate": "Report what got worse in models since a baseline.",
     },
     "Edit": {
         "edit": "Change names, sizes, inputs, outputs and metadata.",

@@ -12,7 +12,8 @@ SECTIONS: Mapping[str, str] = {
     "Rules": "rules allow_rules plugins inline approximate fold_limit only skip",
     "Target": "target ep ep_library upgrade load",
     "TensorRT": "trt build sm",
-    "Many models": "over to resume rows baseline jobs engine own_proofs model_time model_memory",
+    "Baseline": "baseline update tolerance fail_on",
+    "Many models": "over to resume rows jobs engine own_proofs model_time model_memory",
     "Checks": "check require_proof expect keep_going dims inputs seed rtol atol layers custom_ops assume proof_time "
     "run_time coverage cache",
     "Speed": "measure at threads budget",

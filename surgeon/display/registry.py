@@ -20,6 +20,7 @@ HOMES = {
     "edit": "EditReport SplitReport",
     "explanation": "Explanation Explanations Mismatch Mismatches",
     "fleet": "Fleet",
+    "gate": "GateResult",
     "inspection": "Inspection",
     "report": "Report",
     "rewrite": "RewriteReport UpgradeReport",

@@ -19,6 +19,7 @@ __all__ = [
     "original_model",
     "scope",
     "structure",
+    "structure_hash",
     "verifier",
     "verify_rewrite",
 ]

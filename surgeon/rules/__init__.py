@@ -10,6 +10,7 @@ __all__ = [
     "definition_checks",
     "edit_aliases",
     "functions",
+    "fused_families",
     "lowering",
     "matching",
     "mismatches",

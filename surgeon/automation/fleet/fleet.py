@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.automation.fleet.baseline import FleetChange, since_last
+from surgeon.automation.fleet.baseline import since_last
 from surgeon.automation.fleet.fleet_row import OUTCOMES_BY_SEVERITY, WRONG, FleetRow
 from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.automation.gate.model_comparison import Difference
 from surgeon.result_base import ResultBase, json_of
 
 SLOWEST = 5
@@ -30,7 +31,7 @@ class Fleet(ResultBase):
     """The rows, on disk."""
     seconds: float = 0.0
     """Duration of the run in seconds."""
-    changes: list[FleetChange] = field(default_factory=list)
+    changes: list[Difference] = field(default_factory=list)
     """Differences from the baseline, regressions first."""
     has_baseline: bool = False
     """Whether the run has a baseline to compare with."""
@@ -89,19 +90,19 @@ class Fleet(ResultBase):
         return [row for row in self.book.rows(slowest=SLOWEST) if not row.kept]
 
     @property
-    def regressions(self) -> list[FleetChange]:
+    def regressions(self) -> list[Difference]:
         """The changes for the worse since the baseline."""
         return [change for change in self.changes if change.is_regression]
 
     @property
-    def since(self) -> Iterator[FleetChange]:
+    def since(self) -> Iterator[Difference]:
         """Differences from the last run to the same target; nothing after the first."""
         return since_last(self.book)
 
     @property
     def ok(self) -> bool:
-        """Whether no model is worse than in the baseline or, without a baseline, whether no model failed."""
-        if self.ended or self.regressions:
+        """Whether no model breaks a rule of level error or, without a baseline, whether no model failed."""
+        if self.ended or any(one.rule is not None and one.rule.level == "error" for one in self.changes):
             return False
         outcomes = self.outcomes
         if self.has_baseline:

@@ -59,7 +59,9 @@ class FleetRow:
     written: int = 0
     """Bytes written."""
     graph: str = ""
-    """Hash of the graph without its weights."""
+    """Hash of the model's structure, without names, metadata and large weights."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The contents of the result that `--baseline` and the gate compare (`ModelFacts`)."""
     key: str = ""
     """Hash of the recipe, its settings and versions."""
     files: dict[str, str] = field(default_factory=dict)

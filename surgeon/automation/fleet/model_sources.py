@@ -13,6 +13,7 @@ from surgeon.automation.fleet.table_files import read_table
 from surgeon.errors import UsageError
 
 Sources: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+Folders: TypeAlias = list[tuple[Storage, str]]
 _WILD = re.compile(r"[*?\[]")
 _CLASS = re.compile(r"\[([!^]?)(\]?[^\]]+|\])\]")  # in a pattern: one of these characters, or none of them
 _TABLES = (".txt", ".parquet", ".jsonl")
@@ -25,7 +26,7 @@ class FoundModels:
 
     database: RunDatabase
     """The database of the run."""
-    folders: list[tuple[Storage, str]] = field(default_factory=list)
+    folders: Folders = field(default_factory=list)
     """The folders of the sources, to list their files."""
 
 
@@ -35,22 +36,40 @@ def find_models(sources: Sources, to: str, database: RunDatabase) -> FoundModels
     Raises UsageError without a model, if two have the same name, or if a result would be a source of the next run.
     """
     found = FoundModels(database)
-    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    if not given or not all(given):
-        raise UsageError("No models given. Give a pattern, for example 'zoo/**/*.onnx'.")
+    given = _given(sources)
     storage, root = storage_of(to)
     _refuse_loops(given, storage, root)
-    clash = database.plan(map(_with_valid_name, _listed_models(given, found)))
+    clash = database.plan(map(_with_valid_name, _listed_models(given, found.folders)))
     if clash is not None:
         both = " and ".join(clash)
         raise UsageError(f"{both} would have the same name below {to}. Rename one, or give names in a table.")
     if not database.count:
-        raise UsageError(f"No model matches {' or '.join(map(str, given))}. Check the spelling.")
+        raise _no_model(given)
     for model in database.planned():
         where, path = _source_storage(model.source, storage)
         if where.is_same(storage) and path == storage.join(root, model.name):
             raise UsageError(f"{model.source} would be overwritten. Give another folder for the results.")
     return found
+
+
+def listed_models(sources: Sources) -> list[PlannedModel]:
+    """The models of sources.  Raises UsageError if there is none."""
+    given = _given(sources)
+    models = list(_listed_models(given, []))
+    if not models:
+        raise _no_model(given)
+    return models
+
+
+def _given(sources: Sources) -> list[Any]:
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    if not given or not all(given):
+        raise UsageError("No models given. Give a pattern, for example 'zoo/**/*.onnx'.")
+    return given
+
+
+def _no_model(given: list[Any]) -> UsageError:
+    return UsageError(f"No model matches {' or '.join(map(str, given))}. Check the spelling.")
 
 
 def _with_valid_name(model: PlannedModel) -> PlannedModel:
@@ -86,12 +105,12 @@ def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
             )
 
 
-def _listed_models(given: list[Any], found: FoundModels) -> Iterator[PlannedModel]:
+def _listed_models(given: list[Any], folders: Folders) -> Iterator[PlannedModel]:
     for source in map(os.fspath, given):
         if _is_pattern(source):
-            yield from _models_of_pattern(source, found)
+            yield from _models_of_pattern(source, folders)
         elif source.endswith(_TABLES):
-            yield from _models_of_table(source, found)
+            yield from _models_of_table(source, folders)
         else:
             storage, path = storage_of(source)
             file = storage.stored(path)
@@ -114,10 +133,10 @@ def _missing_reason(source: str, storage: Storage, path: str) -> str:
     return f"File not found: {source}"
 
 
-def _models_of_pattern(pattern: str, found: FoundModels) -> Iterator[PlannedModel]:
+def _models_of_pattern(pattern: str, folders: Folders) -> Iterator[PlannedModel]:
     storage, path = storage_of(pattern)
     root = _fixed_folder(path)
-    found.folders.append((storage, root))
+    folders.append((storage, root))
     wanted = fits(path)
     depth = None if "**" in path else path[len(root) :].strip("/").count("/")
     models: list[StoredFile] = [file for file in storage.find(root, depth) if wanted.fullmatch(file.path)]
@@ -166,7 +185,7 @@ def _character_class(pattern: str, inverted: str, characters: str) -> str:
     return expression
 
 
-def _models_of_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
+def _models_of_table(table: str, folders: Folders) -> Iterator[PlannedModel]:
     """The models of a list or a table; paths in a local file are relative to its folder."""
     rows = list(read_table(table))
     if not rows:
@@ -180,7 +199,7 @@ def _models_of_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
     urls = [str(Path(table).parent / url) if local and "://" not in url else url for url in urls]
     places = [storage_of(url) for url in dict.fromkeys(urls)]
     common = _common_folder([path for _, path in places])
-    found.folders += [(storage, common) for storage, _ in places[:1] if common]
+    folders += [(storage, common) for storage, _ in places[:1] if common]
     for row, url in zip(rows, urls, strict=True):
         storage, path = storage_of(url)
         file = storage.stored(path)

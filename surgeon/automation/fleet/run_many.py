@@ -67,7 +67,8 @@ def run_many(
         jobs: number of models to process in parallel on this machine.
         client: a Dask client, instead of an engine.
         resume: skip models that are done and unchanged.
-        baseline: rows of an earlier run (.jsonl or .parquet) to compare with those of this run.
+        baseline: file of an earlier run to compare with: rows that `run` wrote (.jsonl, .parquet), or facts that `gate`
+            wrote (surgeon-baseline.json).
         rows: write one row per model: .jsonl is appended during the run, .parquet is written at the end.
         own_proofs: repeat proofs that another model of this run already has.
         model_time: wall-clock limit for one model, in seconds.

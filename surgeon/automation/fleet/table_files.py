@@ -15,7 +15,7 @@ from surgeon.file.io.file_copy import write_all
 
 _BATCH = 1 << 12  # rows in memory at once
 # Columns of text that hold JSON.
-_NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions", "limits")
+_NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions", "limits", "facts")
 
 
 def read_table(url: str) -> Iterator[Mapping[str, Any]]:

@@ -30,12 +30,11 @@ def run(
     models, each in its own process.
     Example: surgeon run deploy.toml in.onnx out.onnx --set batch=4
     Example: surgeon run deploy.toml --over 'zoo/**/*.onnx' --to fused
-    Exit codes: 1 a step or a model failed, or got worse than --baseline, 3 --expect-same was not met
+    Exit codes: 1 a step or a model failed or, with --baseline, got worse, 3 --expect-same was not met
 
     Args:
         over: models to run the recipe on, instead of IN: a pattern ('zoo/**/*.onnx', 's3://zoo/*.onnx'), or a table of
             models (.txt, .jsonl, .parquet).  Quote patterns.
-        baseline: rows of an earlier run (.jsonl or .parquet).  Exit with code 1 only if a model got worse.
         jobs: number of models to process in parallel on this machine.
         to: output folder or store for --over.  Files keep the names of their models.
         check: "auto": prove each rewritten site, and each edit.  "none": no check.

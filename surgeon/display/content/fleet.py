@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from surgeon.automation.fleet.baseline import FleetChange
 from surgeon.automation.fleet.fleet import Fleet
 from surgeon.automation.fleet.fleet_row import FleetRow
+from surgeon.automation.gate.model_comparison import Difference
 from surgeon.display.blocks import ARROW, DOT, Cell, Document, Number, Section, Span, Table, Text, outcome
 from surgeon.display.content.report import counted_line
 from surgeon.display.registry import reports
@@ -52,8 +52,8 @@ def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
     advice = "from an earlier run. Delete it, or fix the model and run again."
     yield "stale", f"{stale}: {advice}" if stale else ""
     for change in fleet.changes[:SHOWN]:
-        export = "" if change.same_graph else " (the model itself is another)"
-        yield "worse" if change.is_regression else "other", f"{change.model}: {change.what}{export}"
+        cause = f" ({change.cause})" if change.cause else ""
+        yield "worse" if change.is_regression else "other", f"{change.model}: {change.what}{cause}"
     yield "", and_more(len(fleet.changes) - SHOWN, "changes (--report FILE has all)").lstrip()
     news = Counter("worse" if change.is_regression else "other" for change in fleet.since)
     yield "since", ", ".join(f"{count:,} {word}" for word, count in news.items()) + " since the last run" * bool(news)
@@ -65,7 +65,7 @@ def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
     yield "wrote", (wrote, f" ({fleet.seconds:.1f} s", Span(advice, "shell"), ")")
 
 
-def _changes(changes: Iterable[FleetChange], caption: str) -> Table:
+def _changes(changes: Iterable[Difference], caption: str) -> Table:
     rows = [
         ("worse" if change.is_regression else "other", Span(change.model, "code"), change.what)
         for change in islice(changes, SHOWN_ROWS)

@@ -175,15 +175,16 @@ def _signature(values: Any, initializers: Any) -> dict[str, str]:
     return {value.name: type_text(value.type) for value in values if value.name not in initializers}
 
 
-def type_text(kind: onnx.TypeProto) -> str:
-    """A type as people read it: float32[batch, 3, 224, 224], seq(int64[?])."""
+def type_text(kind: onnx.TypeProto, *, with_names: bool = True) -> str:
+    """A type as people read it: float32[batch, 3, 224, 224], seq(int64[?]).  with_names: give dynamic dims by name."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         tensor = getattr(kind, which)
         shape = ""
         if tensor.HasField("shape"):
             dims = (
-                str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
+                str(dim.dim_value) if dim.HasField("dim_value") else (with_names and dim.dim_param) or "?"
+                for dim in tensor.shape.dim
             )
             shape = f"[{', '.join(dims)}]"
         return f"{'sparse ' * (which != 'tensor_type')}{dtype_name(tensor.elem_type)}{shape}"

@@ -39,6 +39,13 @@ def source_location(node: onnx.NodeProto) -> str | None:
     return frame or (f"module {modules[-1]}" if modules else None)
 
 
+def source_frames(node: onnx.NodeProto) -> list[tuple[str, int]]:
+    """The lines (path, number) of the user's program that led to a node, innermost first; without torch's own."""
+    notes = {entry.key: entry.value for entry in node.metadata_props}
+    frames = [*reversed(list(_FRAME.finditer(notes.get(STACK, "")))), *_SHORT_FRAME.finditer(node.doc_string)]
+    return [(frame["file"], int(frame["line"])) for frame in frames if not _FOREIGN.search(frame["file"])]
+
+
 def torch_op(node: onnx.NodeProto) -> str | None:
     """The operator of torch that a node comes from, `aten::gelu`; None if unknown.
 

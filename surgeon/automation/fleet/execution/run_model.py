@@ -1,6 +1,5 @@
 """Works on one model inside its process: fetches it, runs the recipe, publishes the result, and fills its row."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.automation.fleet.execution.fetch import FetchedModel, fetch_model
+from surgeon.automation.fleet.execution.model_contents import contents_of, hash_of_file
 from surgeon.automation.fleet.execution.publish import Publisher
 from surgeon.automation.fleet.fleet_row import FleetRow
 from surgeon.automation.fleet.job import ModelJob
@@ -17,11 +17,10 @@ from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.automation.recipes.recipe_report import RecipeReport
 from surgeon.automation.recipes.run_recipe import rule_set, run
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, SurgeonError
-from surgeon.file.external_data import locations
 from surgeon.file.io.file_copy import same_content
-from surgeon.file.model import Model
 from surgeon.pipeline import driver
 from surgeon.pipeline.checks import Checks
+from surgeon.pipeline.reports.report import UNCHANGED
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.proof.cache.proof_key import use_proof_store
 from surgeon.runtime.processes.worker_main import ReportProgress
@@ -124,6 +123,7 @@ class _ModelWork:
             fetched.require_brought()
             if report is not None:
                 self._fill_row(report)
+                self._fill_facts(fetched, out, report)
             if row.outcome not in ("refused", "unexpected") and not self.job.settings.dry_run:
                 self._note({"at": "its result was written"})
                 row.read = fetched.read
@@ -136,7 +136,7 @@ class _ModelWork:
         """Run the recipe; a refusal goes into the row."""
         row, settings = self.row, self.job.settings
         try:
-            row.graph = graph_hash(fetched.path)
+            row.graph = hash_of_file(fetched.path)
             if fetched.is_partial:
                 report = report_if_unmatched(settings.recipe, fetched)
                 if report is not None:
@@ -179,6 +179,20 @@ class _ModelWork:
         unused = (unmatched(pattern, near) for pattern, near in report.unused.items())
         row.why = row.why or next(unused, "")
 
+    def _fill_facts(self, fetched: FetchedModel, out: Path, report: RecipeReport) -> None:
+        """Put the facts about the result into the row; a dry run that changes the model has none about its ops."""
+        row, settings = self.row, self.job.settings
+        try:
+            found = contents_of(out if out.exists() else fetched.path, settings.recipe, settings.options)
+        except TransientStorageError:
+            raise
+        except SurgeonError as error:
+            row.outcome, row.why = "refused", fetched.with_public_names(str(error))
+            return
+        if settings.dry_run and report.outcome != UNCHANGED:
+            found = {key: value for key, value in found.items() if key not in ("ops", "unsupported")}
+        row.facts = {**found, "rolled_back": dict(Counter(site.rule for site in report.rolled_back))}
+
     def _publish(self, fetched: FetchedModel, out: Path) -> None:
         """Publish the result with the row; an error of the store goes into the row."""
         row = self.row
@@ -216,16 +230,3 @@ def report_if_unmatched(recipe: Recipe, fetched: FetchedModel) -> RecipeReport |
         if report.sites:
             return None
     return report
-
-
-def graph_hash(path: Path) -> str:
-    """A hash of a model without the data of its tensors.
-
-    Raises ModelFileError for a file that is not a model.
-    """
-    with Model.open(path) as model:
-        found = hashlib.sha256(model.skeleton.SerializeToString(deterministic=True))
-        for tensor in model.external_tensors:
-            extent = locations.extent_of(tensor)
-            found.update(f"{extent.offset}+{extent.size}".encode())
-    return found.hexdigest()[: 2 * 8]
