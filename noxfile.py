@@ -44,6 +44,20 @@ def oldest(python: str) -> list[str]:
     return [f"{name}=={version}.*" for name, version in (floors | FIRST.get(python, {})).items()]
 
 
+RELEASES = {"2.13": "2.13.0", "2.14": "2.14.1"}  # of torch; the second one comes with 5 GB of CUDA libraries
+
+
+@nox.session(default=False)
+@nox.parametrize("release", list(RELEASES))
+def facts(session: nox.Session, release: str) -> None:
+    """Write what the gate's tests know of exports of a release of torch."""
+    session.install("--editable", ".", f"torch=={RELEASES[release]}", "onnxscript", "transformers==5.24.0")
+    for name in (*(f"opset-{opset}" for opset in (18, 20, 23)), *(("torchscript",) if release == "2.13" else ())):
+        how = ("--torchscript", "--opset", "17") if name == "torchscript" else ("--opset", name[-2:])
+        made = f"tests/gate/facts/torch-{release}-{name}.json"
+        session.run("python", "-m", "tests.gate", f"{session.create_tmp()}/{name}", *how, "--facts", made)
+
+
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 @nox.parametrize("versions", ["oldest", "newest"])
 def quick(session: nox.Session, versions: str) -> None:

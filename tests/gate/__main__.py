@@ -1,10 +1,12 @@
-"""`python -m tests.gate FOLDER [--opset N] [--torchscript]`: export twenty small networks with random weights.
+"""`python -m tests.gate FOLDER [--opset N] [--torchscript] [--facts FILE]`: twenty small networks with random weights.
 
-Run it in an environment of each release of torch, then `surgeon gate FOLDER/*.onnx --update` for the facts in `facts`.
+It exports them and, with --facts, writes the facts of the gate about them.  `nox -s facts` does so for each release of
+torch in an environment of its own.
 """
 
 import argparse
 import logging
+import shutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import nn
+
+import surgeon
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 99}
 SHORT = {**SMALL, "max_position_embeddings": 64}
@@ -59,15 +62,19 @@ def _layers(*parts: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(32, 64), *parts, nn.Linear(64, 32))
 
 
-def _text(name: str, *, positions: bool = False, **more: Any) -> nn.Module:
-    config = getattr(transformers, f"{name}Config")(**{**SHORT, **more})
-    inner = getattr(transformers, f"{name}Model")(config)
-    return FirstOutput(inner, "input_ids", "attention_mask")
+def _of_transformers(name: str, settings: dict[str, Any], *inputs: str) -> nn.Module:
+    import transformers  # not at the top: slow, and not needed for plain networks
+
+    config = getattr(transformers, f"{name}Config")(**settings)
+    return FirstOutput(getattr(transformers, f"{name}Model")(config), *inputs)
+
+
+def _text(name: str, **more: Any) -> nn.Module:
+    return _of_transformers(name, {**SHORT, **more}, "input_ids", "attention_mask")
 
 
 def _image(name: str, **settings: Any) -> nn.Module:
-    config = getattr(transformers, f"{name}Config")(**settings)
-    return FirstOutput(getattr(transformers, f"{name}Model")(config), "pixel_values")
+    return _of_transformers(name, settings, "pixel_values")
 
 
 ROWS, IDS, IMAGE = "rows", "ids", "image"
@@ -132,6 +139,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--torchscript", action="store_true")
+    parser.add_argument("--facts", type=Path, metavar="FILE")
     parser.add_argument("--only", nargs="*", default=list(NETWORKS), choices=NETWORKS, metavar="NETWORK")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -142,6 +150,10 @@ def main() -> None:
             export(name, options.folder / f"{name}.onnx", options.opset, torchscript=options.torchscript)
         except Exception as error:  # noqa: BLE001 - the exporter raises what it likes
             print(f"{name}: {type(error).__name__}: {error}"[:400], file=sys.stderr)
+    if options.facts is not None:
+        made = options.folder / "facts.json"
+        surgeon.gate(f"{options.folder}/*.onnx", baseline=made, update=True)
+        shutil.copy(made, options.facts)
 
 
 if __name__ == "__main__":

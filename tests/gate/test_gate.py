@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import surgeon
-from surgeon.automation.gate.baseline_file import read_baseline
+from surgeon.automation.gate.baseline_file import Baseline, read_baseline
 from surgeon.automation.gate.gate_rules import GATE_RULES
 from surgeon.automation.gate.model_comparison import compare_facts
 from surgeon.errors import UsageError
@@ -68,6 +68,23 @@ def test_an_older_opset_loses_what_it_cannot_say() -> None:
     """GroupNormalization is the function of opset 21; two decoders are larger without RMSNormalization."""
     lost = [("convolutions.onnx", "fusion-lost"), ("llama.onnx", "model-grew"), ("qwen3.onnx", "model-grew")]
     assert regressions("torch-2.13-opset-23", "torch-2.14-opset-18") == lost
+
+
+def test_an_export_of_the_installed_torch_is_no_regression(tmp_path: Path) -> None:
+    """Its facts are compared with those of the release that wrote the table."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from tests.gate.__main__ import export
+
+    names = ("gelu", "gated", "heads")
+    known = FACTS["torch-2.13-opset-20"]
+    assert known is not None
+    for name in names:
+        export(name, tmp_path / f"{name}.onnx", 20, torchscript=False)
+    kept = {f"{name}.onnx": known.models[f"{name}.onnx"] for name in names}
+    Baseline(known.settings, known.versions, kept).write(tmp_path / "facts.json")
+    found = surgeon.gate(f"{tmp_path}/*.onnx", baseline=tmp_path / "facts.json")
+    assert list(found.models) == sorted(kept)
+    assert found.regressions == []
 
 
 @pytest.fixture(scope="module")
