@@ -215,6 +215,23 @@ def test_graphs_are_equal_by_what_they_compute():
     assert graph_key(LoadedModel(apart)) == graph_key(LoadedModel(renamed)) != graph_key(LoadedModel(other))
 
 
+def test_external_data_count_by_their_range(tmp_path):
+    """The optimised graph is in another folder than the data."""
+    (tmp_path / "w.data").write_bytes(np.arange(8, dtype=np.float32).tobytes())
+    keys = []
+    for body in ("a = Add(x, b)  y = Mul(a, c)", "q = Add(x, b)  y = Mul(q, c)", "a = Add(x, c)  y = Mul(a, b)"):
+        model = parse(f'<ir_version: 10, opset_import: ["": 20]> g (float[n, 4] x) => (float[n, 4] y) {{ {body} }}')
+        for place, name in enumerate("bc"):
+            tensor = onnx.TensorProto(name=name, data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+            for key, value in (("location", "w.data"), ("offset", place * 16), ("length", 16)):
+                tensor.external_data.add(key=key, value=str(value))
+            model.graph.initializer.append(tensor)
+        onnx.save(model, tmp_path / "m.onnx")
+        keys.append(graph_key(LoadedModel(tmp_path / "m.onnx")))
+    assert keys[0]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_a_model_that_does_not_load_has_no_key():
     foreign = parse('<ir_version: 10, opset_import: ["": 20, "a": 1]> g (float[2] x) => (float[2] y) { y = a.B(x) }')
     assert graph_key(LoadedModel(foreign)) == ""

@@ -152,6 +152,15 @@ def test_whole_models_run_from_a_file_that_is_written_once(written, tmp_path):
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(onnx.load(path).graph.initializer[1]), weight(1))
 
 
+def test_forms_are_chosen_by_measurement(monkeypatch):
+    from tests.test_measure import FREE, SLOW, FakeMachine
+
+    FakeMachine(monkeypatch, {"Gelu": FREE, "FastGelu": SLOW})
+    made, report = surgeon.rewrite(plain(), "gelu", measure=True, at=[{"n": 4}], threads=1)
+    assert ops(made) == ["MatMul", "Gelu"] * 2
+    assert report.measurement.outcome == "not slower"
+
+
 def test_nothing_passes_on_references(monkeypatch):
     """5: a runtime that cannot read the weights has proved nothing."""
     monkeypatch.setattr(HeldTensors, "_write", lambda held, path: path.write_bytes(b""))
@@ -383,6 +392,18 @@ def test_a_model_that_onnx_ir_cannot_serialise():
     model.graph[0].outputs[0].name = None
     with pytest.raises(UsageError, match="onnx_ir cannot serialise this model"):
         surgeon.inspect(model)
+
+
+def test_data_that_cannot_be_read():
+    """As those of a program that was exported with fake tensors."""
+
+    def fail():
+        raise TypeError("no values")
+
+    lazy = ir.LazyTensor(fail, dtype=ir.DataType.FLOAT, shape=ir.Shape([WIDTH, WIDTH]), name="w0")
+    with pytest.raises(surgeon.ModelFileError, match=r"The data of tensor 'w0' cannot be read \(no values\)"):
+        surgeon.rewrite(chain(lazy), "gelu")
+    assert surgeon.inspect(chain(lazy)).nodes
 
 
 def test_a_data_file_that_is_gone(stored, tmp_path):

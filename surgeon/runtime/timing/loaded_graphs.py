@@ -74,7 +74,7 @@ def optimized(model: LoadedModel, _: ReportProgress) -> tuple[dict[str, Any], li
         path = Path(folder) / "optimized.onnx"
         try:
             with TimedSession(model.source, model.libraries, provider=model.provider, optimized=path):
-                return {"key": digest(onnx.load(path).graph)}, []
+                return {"key": digest(onnx.load(path, load_external_data=False).graph)}, []
         except (SessionError, OSError) as error:  # it does not load, or is too large for one file
             return {"error": str(error)}, []
 
@@ -103,6 +103,10 @@ def digest(graph: GraphProto) -> str:
     """A digest of the computation of a graph's outputs from its inputs, independent of the names of inner tensors."""
     made: dict[str, bytes] = {value.name: _hash(b"input", value.name.encode()) for value in graph.input}
     for constant in graph.initializer:
+        if constant.data_location == onnx.TensorProto.EXTERNAL:  # its range in the file represents its contents
+            where = sorted((entry.key, entry.value) for entry in constant.external_data)
+            made[constant.name] = _hash(str((constant.data_type, list(constant.dims), where)).encode())
+            continue
         values = onnx.numpy_helper.to_array(constant)
         made[constant.name] = _hash(str((values.dtype, values.shape)).encode(), values.tobytes())
     for node in graph.node:  # in topological order
