@@ -18,7 +18,7 @@ SECTIONS: Mapping[str, str] = {
     "run_time coverage cache",
     "Speed": "measure at threads budget",
     "Files": "dry_run force external_data",
-    "Output": "report_path as_json diff verbose quiet",
+    "Output": "report_path sarif junit markdown as_json diff verbose quiet",
 }
 """The sections of a command's help, with the parameters whose options belong there; others are in Options."""
 COLUMN = 23  # the widest flags that have their text on the same line

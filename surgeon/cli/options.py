@@ -74,7 +74,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "verbose": Spelling("--verbose -v"),
 }
 METAVARS = {
-    "FILE": "baseline custom_ops rows",
+    "FILE": "baseline custom_ops junit markdown rows sarif",
     "MODE": "check",
     "MODELS": "over",
     "N": "sm",

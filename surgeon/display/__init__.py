@@ -4,4 +4,15 @@ It shows what reports contain, and analyses no models itself except to draw and 
 `blocks.py` and `content/rewrite.py`.
 """
 
-__all__ = ["content", "diff", "envelope", "html", "pictures", "registry", "renderers", "terminal", "viewer"]
+__all__ = [
+    "content",
+    "diff",
+    "envelope",
+    "gate_files",
+    "html",
+    "pictures",
+    "registry",
+    "renderers",
+    "terminal",
+    "viewer",
+]
