@@ -6,7 +6,7 @@ What a block is, its first line says:
     ```python                        runs, in one scope for the page
     ```sh                            one command a line; `# exit code 1` behind one that does not end with 0
     ```text                          lines that the block above printed
-    ```toml                          is read, as json is; with a title, a file of that name
+    ```toml                          is read, as json and yaml are; with a title, a file of that name
 
 Commands of surgeon run in this process, those of PROGRAMS in a shell.  `notebooks/models` is there, as in a checkout,
 and files of the page can be imported.
@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from markdown_it import MarkdownIt
 
 from tests.command_line import ROOT, run, surroundings
@@ -33,7 +34,7 @@ from tests.shown import missing
 TITLE = re.compile(r'title="([^"]+)"')
 CODE = re.compile(r"# exit code (\d)$")
 PROGRAMS = ("olive", "polygraphy", "python")
-READERS = {"json": json.loads, "toml": tomllib.loads}
+READERS = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
 
 
 class PageError(AssertionError):

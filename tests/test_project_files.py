@@ -12,10 +12,11 @@ from surgeon.cli.app import main
 from tests.command_line import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+USING = [*WORKFLOWS, *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", USING, ids=lambda path: path.stem)
 def test_each_action_is_pinned_by_its_hash(path):
     used = re.findall(r"uses: *(\S+)(.*)", path.read_text(encoding="utf-8"))
     assert used
@@ -32,7 +33,7 @@ def test_a_job_has_few_permissions_and_a_limit_of_time(path):
 
 
 def test_one_action_has_one_version():
-    used = {line for path in WORKFLOWS for line in re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))}
+    used = {line for path in USING for line in re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))}
     assert len(used) == len({action.partition("@")[0] for action in used})
 
 
