@@ -3,4 +3,4 @@
 It judges no speed and keeps no history.  Start with `run_gate.py`.
 """
 
-__all__ = ["baseline_file", "gate_result", "model_comparison", "model_facts", "run_gate"]
+__all__ = ["baseline_file", "gate_result", "gate_rules", "model_comparison", "model_facts", "run_gate"]
