@@ -46,6 +46,7 @@ COMMANDS = {
     "rules gelu,silu": 0,
     "rules nms": 0,
     "rules ./my_rules.py:wrong --prove": 1,
+    "gate in.onnx --update": 0,
     "run recipe.toml in.onnx out.onnx": 0,
     "run recipe.toml --over i*.onnx --to fused": 0,
     "split in.onnx parts --at h1": 0,
