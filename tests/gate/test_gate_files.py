@@ -345,8 +345,55 @@ def test_a_file_is_refused_before_the_work_begins(models, tmp_path, option, path
     assert files_in(tmp_path) == before
 
 
-def test_two_formats_need_two_files(models, tmp_path):
-    found = run(*models, "--sarif", "one", "--junit", "./one")
+@pytest.mark.parametrize("other", [["--junit", "./one"], ["--baseline", "./one", "--update"], ["--report", "./one"]])
+def test_two_outputs_need_two_files(models, tmp_path, other):
+    found = run(*models, "--sarif", "one", *other)
     assert found.exit_code == 2
-    assert "Two formats have one file." in found.output
+    assert "Two outputs have one file." in found.output
     assert files_in(tmp_path) == {"models"}
+
+
+NETWORK = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, one):
+        super().__init__()
+        self.one, self.up = one, torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.up(x)
+        z = torch.erf(y / 1.4142135)
+        return 0.5 * y * (self.one + z)
+"""
+
+
+def exported(module: Path, path: Path, one: float) -> None:
+    """Export the network of a file; its GELU is one for 1."""
+    torch = pytest.importorskip("torch", reason="nothing exports: pip install torch")
+    scope: dict = {"__name__": "net"}
+    exec(compile(module.read_text(), str(module), "exec"), scope)
+    settings = {"dynamo": True, "opset_version": 18, "external_data": False, "verbose": False}
+    torch.onnx.export(scope["Net"](one).eval(), (torch.ones(2, 8),), path, **settings)
+
+
+def test_a_lost_fusion_is_at_its_line_in_a_checkout_elsewhere(tmp_path, monkeypatch):
+    """The exporter noted absolute paths, of another folder than that in which the gate runs."""
+    builder, checkout = tmp_path / "builder" / "zoo", tmp_path / "checkout"
+    (builder / "nets").mkdir(parents=True)
+    (builder / "nets" / "net.py").write_text(NETWORK)
+    for name, one in (("good", 1.0), ("lost", 1.1)):
+        exported(builder / "nets" / "net.py", builder / f"{name}.onnx", one)
+    builder.rename(checkout)
+    (checkout / ".git").mkdir()
+    (checkout / "net.onnx").write_bytes((checkout / "good.onnx").read_bytes())
+    monkeypatch.chdir(checkout)
+    assert run("gate", "net.onnx", "--check", "none", "--update").exit_code == 0
+    (checkout / "net.onnx").write_bytes((checkout / "lost.onnx").read_bytes())
+    assert run("gate", "net.onnx", "--check", "none", "--sarif", "gate.sarif").exit_code == 1
+    (found,) = json.loads(Path("gate.sarif").read_text(encoding="utf-8"))["runs"]
+    lines = NETWORK.splitlines()
+    assert [(path, lines[number - 1].strip()) for path, number in lines_of(found)] == [
+        ("nets/net.py", "return 0.5 * y * (self.one + z)")
+    ]
+    assert "builder" not in json.dumps(found)

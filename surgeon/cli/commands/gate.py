@@ -50,7 +50,7 @@ def gate(
     given = {"sarif": sarif, "junit": junit, "markdown": markdown}
     files = {name: path for name, path in given.items() if path is not None}
     require_report_path(report_path)
-    require_gate_files(files)
+    require_gate_files(files, (baseline or BASELINE, report_path))
     with FleetProgress(quiet) as progress:
         settings |= {"progress": progress.show_row, "begins": progress.begins}
         found = run(sources, baseline=baseline or BASELINE, update=update, **settings)

@@ -1,7 +1,7 @@
 """The files that the gate writes for other programs, by format."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from surgeon.automation.gate.gate_result import GateResult
@@ -27,13 +27,14 @@ FORMATS: Mapping[str, GateFormat] = {
 """The formats by the name of the option."""
 
 
-def require_gate_files(paths: Mapping[str, str]) -> None:
+def require_gate_files(paths: Mapping[str, str], others: Iterable[str | None] = ()) -> None:
     """Raise an error, before the work begins, for a file that cannot be written or would overwrite another file.
 
-    paths: by format.
+    paths: by format.  others: further files that are written.
     """
-    if len({os.path.realpath(path) for path in paths.values()}) < len(paths):
-        raise UsageError("Two formats have one file. Give each its own.")
+    every = [os.path.realpath(path) for path in (*paths.values(), *others) if path is not None]
+    if len(set(every)) < len(every):
+        raise UsageError("Two outputs have one file. Give each its own.")
     for name, path in paths.items():
         if is_stream(path):
             continue
