@@ -189,7 +189,7 @@ def _reference(tensor: Any, name: str | None, held: HeldTensors) -> Any:
     if not is_outside and not isinstance(tensor, ir.LazyTensor) and tensor.nbytes <= SMALL:
         return tensor if name is None else _Seen(tensor, name=name)
     proto = onnx.TensorProto(data_type=tensor.dtype.value, dims=tensor.shape.numpy())
-    file = (Path(tensor.path), tensor.offset or 0) if is_outside and tensor.nbytes else None
+    file = (Path(tensor.path).resolve(), tensor.offset or 0) if is_outside and tensor.nbytes else None
     held.refer(proto, tensor, tensor.numpy, file)
     entries = {entry.key: int(entry.value) for entry in proto.external_data if entry.key != "location"}
     return ir.ExternalTensor(

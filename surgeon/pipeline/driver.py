@@ -257,7 +257,8 @@ class _Run:
         may_not_load = result is None or result.outcome is Outcome.UNPROVED
         if may_not_load and not (is_between and claim.structure and not compares):
             made, folder = after.loadable()
-            before, count = [self.original.runnable(), *(find() for find in claim.originals)], after.node_count()
+            before = (find() for find in (self.original.runnable, *claim.originals))  # few results are refused
+            count = after.node_count()
             loaded = loading(before, made, options, claim.tolerated, folder=folder, node_count=count)
             claim.report.refused = loaded.note
             if loaded.fault:

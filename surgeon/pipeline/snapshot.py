@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 
 from surgeon.file.editable_model import EditableModel
-from surgeon.file.external_data.self_reference import self_referencing_model
+from surgeon.file.external_data.self_reference import file_referencing_model, self_referencing_model
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
@@ -36,21 +36,30 @@ class Snapshot:
 
     def runnable(self) -> OutputModel:
         """The model for a runtime: in memory, or as a file that is removed when the run ends."""
-        if self._made is None and self._result is not None:
-            self._made = self.model.made_from(self._result.SerializeToString())
-        elif self._made is None and not isinstance(self.model, EditableModel):
-            self._made = self.model.runnable()
-        elif self._made is None:
-            assert isinstance(self.model, EditableModel)
+        if self._made is None and self.model.path is None:
+            self._made = self.model.made_from(self._bytes())
+        elif self._made is None and isinstance(self.model, EditableModel):
             patch = self.model.patch(self._output, whole=True)
-            if self.model.path is None:
-                self._made = self.model.made_from(patch.apply())
-            else:
-                self._made = self._stack.enter_context(temporary_model(self.model.source, patch, self._output))
+            self._made = self._stack.enter_context(temporary_model(self.model.source, patch, self._output))
+        elif self._made is None:
+            self._made = self.model.runnable()
         return self._made
+
+    def _bytes(self) -> bytes:
+        """The model from memory as bytes, in which tensors of other objects are references."""
+        if self._result is not None:
+            return bytes(self._result.SerializeToString())
+        if isinstance(self.model, EditableModel):
+            return self.model.patch(self._output, whole=True).apply()
+        return bytes(self.model.data)
 
     def loadable(self) -> tuple[OutputModel, Path | None]:
         """The model for a runtime that only loads it, and the folder of its data: without a file if possible."""
+        if self._made is None and self.model.held and self.model.path is None:
+            self.model.check_data()
+            made = onnx.ModelProto.FromString(self._bytes())
+            folder = file_referencing_model(made, self.model.held)
+            return (self.runnable(), None) if folder is None else (made, folder)
         is_light = isinstance(self.model, EditableModel) and self._made is None and not self.model.files
         light: onnx.ModelProto | None = self_referencing_model(self.model) if is_light else None
         if light is None or self.model.path is None:

@@ -152,6 +152,17 @@ def test_whole_models_run_from_a_file_that_is_written_once(written, tmp_path):
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(onnx.load(path).graph.initializer[1]), weight(1))
 
 
+def test_weights_in_one_folder_are_not_copied_to_be_loaded(written, stored):
+    """The load check refers to their file."""
+    made, report = surgeon.rewrite(stored, "gelu")
+    assert (report.outcome, report.refused, written.count) == ("proved", "", 0)
+    tensors(stored)["w0"].base_dir = "/nowhere"
+    _, report = surgeon.rewrite(stored, "quick_gelu")
+    assert report.outcome == "unchanged"
+    with pytest.raises(surgeon.ModelFileError, match=r"^/nowhere.a.data with the data of tensor 'w0' does not exist"):
+        surgeon.rewrite(stored, "gelu")
+
+
 def test_forms_are_chosen_by_measurement(monkeypatch):
     from tests.test_measure import FREE, SLOW, FakeMachine
 

@@ -146,6 +146,7 @@ class HeldTensors:
         path = folder / f"model{self._number}.onnx"
         try:
             for location, held in files.items():
+                held.check()
                 held._write(folder / location)
             path.write_bytes(data)
         except OSError as error:

@@ -1,14 +1,45 @@
-"""A model whose large tensors refer to its own file as external data, so that it loads without reading them."""
+"""A model whose large tensors refer to files that have them already, so that it loads without a copy of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
 
 import onnx
 
-from surgeon.file.external_data.locations import EXTERNAL
+from surgeon.file.external_data.held_tensors import HeldTensors, MemorySpan
+from surgeon.file.external_data.locations import EXTERNAL, extent_of, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
 from surgeon.file.tensors.decoding import STRING, raw_size
 
+MAX_INSIDE = 1 << 24
+"""Maximum size of the tensors in no file, in bytes, from which on they are written to one."""
 MIN_BYTES = 1 << 20
 """Minimum size of a tensor that is referred to, in bytes."""
+
+
+def file_referencing_model(made: onnx.ModelProto, held: Mapping[str, HeldTensors]) -> Path | None:
+    """Let held tensors refer to the files that have them, and return the folder of these; others get their data inside.
+
+    None if the files are in several folders, or more than a few tensors are in none; the model is useless then.
+    """
+    folders, inside = set[Path](), 0
+    for tensor in tensors_of(made):
+        extent = extent_of(tensor) if tensor.data_location == EXTERNAL else None
+        if extent is None or extent.location not in held:
+            continue
+        span = held[extent.location].span(extent.offset, extent.size)
+        del tensor.external_data[:]
+        if isinstance(span, MemorySpan):
+            inside += span.size
+            if inside > MAX_INSIDE:
+                return None
+            tensor.ClearField("data_location")
+            tensor.raw_data = span.held.read(span.start, 0, span.size)
+            continue
+        folders.add(span.path.parent)
+        for key, value in (("location", span.path.name), ("offset", span.start), ("length", span.size)):
+            tensor.external_data.add(key=key, value=str(value))
+    return folders.pop() if len(folders) == 1 else None
 
 
 def self_referencing_model(model: Model) -> onnx.ModelProto | None:

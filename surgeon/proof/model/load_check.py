@@ -1,7 +1,7 @@
 """Whether ONNX Runtime loads an output model, if it loads the original."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +45,7 @@ FOREIGN_OPS: frozenset["Lack"] = frozenset({"op"})
 
 
 def loading(
-    originals: Sequence[OutputModel],
+    originals: Iterable[OutputModel],
     made: OutputModel,
     options: CheckOptions,
     tolerated: Collection["Lack"] = FOREIGN_OPS,
