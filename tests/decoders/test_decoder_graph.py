@@ -1,0 +1,130 @@
+"""What a graph says about itself as a decoder: found in its nodes, whatever the names are."""
+
+import numpy as np
+import onnx
+import pytest
+
+from surgeon.analysis.decoder_graph import Decoder, KVCache, decoder_of
+from surgeon.errors import Unavailable
+from surgeon.ir.index import Index
+from tests.decoders.models import decoder
+
+ODD = {
+    "ids": "a",
+    "mask": "b",
+    "positions": "c",
+    "logits": "d",
+    "key": "second%d",
+    "value": "first%d",
+    "new_key": "out%d_1",
+    "new_value": "out%d_0",
+}
+GROUPED = """
+<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]>
+decoder (int64[b, s] ids, int64[b, t] mask, float[b, 1, p, 16] pk, float[b, 1, p, 16] pv)
+=> (float[b, s, 13] scores, float[b, 1, t, 16] nk, float[b, 1, t, 16] nv)
+<int64[1] axis = {1}, int64 one = {1}>
+{
+  x = Gather(table, ids)  k = MatMul(x, wk)
+  count = ReduceSum(mask, axis)  last = Sub(count, one)  lasts = Cast<to = 6>(last)
+  size = Shape<start = 1, end = 2>(mask)  total = Cast<to = 6>(size)
+  y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 1>(x, k, k, pk, pv, lasts, total)
+  scores = MatMul(y, head)
+}
+"""
+
+
+def found(model):
+    return decoder_of(Index.over(model))
+
+
+def test_caches_are_found_by_their_nodes():
+    """Names say nothing here, and the inputs are not in the order of the layers."""
+    made = found(decoder(order=(1, 0), **ODD))
+    caches = [
+        KVCache(f"second{n}", f"first{n}", f"out{n}_1", f"out{n}_0", 2, 8, onnx.TensorProto.FLOAT, "Concat")
+        for n in range(2)
+    ]
+    assert made == Decoder("a", "b", "c", "d", tuple(caches), 32, 16, query_heads=2, position_rows=64)
+
+
+def test_an_attention_that_appends():
+    """GroupQueryAttention reads a past and makes a present; the mask is only counted there."""
+    model = onnx.parser.parse_model(GROUPED)
+    for name, shape in (("table", (13, 64)), ("wk", (64, 16)), ("head", (64, 13))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(shape, np.float32), name))
+    made = found(model)
+    cache = KVCache("pk", "pv", "nk", "nv", 1, 16, onnx.TensorProto.FLOAT, "com.microsoft::GroupQueryAttention")
+    assert made == Decoder("ids", "mask", None, "scores", (cache,), 13, 64, query_heads=4, position_rows=None)
+
+
+def test_sizes_that_are_written_as_names():
+    """An exporter writes ["batch", "2", "past", "8"]."""
+    model = decoder()
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                dim.dim_param = str(dim.dim_value)
+    assert found(model) == found(decoder())
+
+
+def _with_fixed_rows(model):
+    model.graph.input[3].type.tensor_type.shape.dim[2].dim_value = 9
+
+
+def _with_rows_first(model):
+    for node in model.graph.node:
+        if node.op_type == "Concat":
+            node.attribute[0].i = 1
+
+
+def _with_encoder(model):
+    states = onnx.helper.make_tensor_value_info("encoder_hidden_states", onnx.TensorProto.FLOAT, ["b", "n", 16])
+    model.graph.input.append(states)
+
+
+def _with_two_scores(model):
+    model.graph.node.append(onnx.helper.make_node("Neg", ["logits"], ["others"]))
+    value = onnx.helper.make_tensor_value_info("others", onnx.TensorProto.FLOAT, ["batch", "rows", 32])
+    model.graph.output.append(value)
+
+
+def _without_scores(model):
+    del model.graph.output[0]
+
+
+def _without_caches(model):
+    del model.graph.output[1:]
+
+
+def _without_a_value(model):
+    del model.graph.output[2]
+
+
+def _with_types(model):
+    """A third input of table rows; all tables have as many rows as there are tokens."""
+    model.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(np.zeros((32, 16), np.float32), "wpe"))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("types", onnx.TensorProto.INT64, ["batch", "rows"]))
+    model.graph.node.insert(0, onnx.helper.make_node("Gather", ["wte", "types"], ["typed"]))
+
+
+REASONS = {
+    _with_fixed_rows: "cache 'past_key_values.0.key' has a fixed number of rows, 9",
+    _with_rows_first: "cache 'past_key_values.0.key' grows along axis 1, "
+    "but [batch, heads, rows, size] grows along axis 2",
+    _with_encoder: "input 'encoder_hidden_states' holds neither token ids, a mask, positions nor a cache with new rows"
+    ", as in cross-attention",
+    _with_two_scores: "several outputs may be scores of tokens: logits, others",
+    _without_scores: "no output has scores of tokens [batch, rows, vocabulary]",
+    _without_caches: "no output is an input with new rows appended, so it has no cache",
+    _without_a_value: "the graph has 2 caches of keys, but 1 of values",
+    _with_types: "it is not clear which input holds token ids: input_ids, position_ids, types",
+}
+
+
+@pytest.mark.parametrize("change", REASONS, ids=lambda change: change.__name__)
+def test_reasons(change):
+    """A graph that is no such decoder gets one clause."""
+    model = decoder()
+    change(model)
+    assert found(model) == Unavailable(REASONS[change])
