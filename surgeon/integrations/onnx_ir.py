@@ -11,6 +11,7 @@ the given model wherever no rewrite touched them.
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import onnx
 import onnx_ir as ir
 
 from surgeon.errors import UsageError
+from surgeon.file.external_data import locations
 from surgeon.file.external_data.held_tensors import LOCATION, HeldModel, HeldTensors
 from surgeon.file.kinds import Kind
 from surgeon.integrations.ir_difference import MODEL_FIELDS, apply_difference
@@ -189,7 +191,7 @@ def _reference(tensor: Any, name: str | None, held: HeldTensors) -> Any:
     if not is_outside and not isinstance(tensor, ir.LazyTensor) and tensor.nbytes <= SMALL:
         return tensor if name is None else _Seen(tensor, name=name)
     proto = onnx.TensorProto(data_type=tensor.dtype.value, dims=tensor.shape.numpy())
-    file = (Path(tensor.path).resolve(), tensor.offset or 0) if is_outside and tensor.nbytes else None
+    file = (_path(tensor), tensor.offset or 0) if is_outside and tensor.nbytes else None
     held.refer(proto, tensor, tensor.numpy, file)
     entries = {entry.key: int(entry.value) for entry in proto.external_data if entry.key != "location"}
     return ir.ExternalTensor(
@@ -197,6 +199,17 @@ def _reference(tensor: Any, name: str | None, held: HeldTensors) -> Any:
         name=tensor.name if name is None else name, doc_string=tensor.doc_string,
         metadata_props=dict(tensor.metadata_props),
     )  # fmt: skip
+
+
+def _path(tensor: ir.ExternalTensor) -> Path:
+    """The file of a tensor.  Raises ModelFileError for one that onnx_ir does not read, because it may belong elsewhere.
+    """
+    path, location = Path(tensor.path), os.fspath(tensor.location)
+    if tensor.base_dir:  # else a program chose the path, not a model
+        path = locations.resolve(Path(tensor.base_dir), location)
+        if path.exists():
+            locations.check_extent(path, locations.Extent(location, 0, 0), tensor.name)
+    return path.resolve()
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -405,6 +405,27 @@ def test_a_model_that_onnx_ir_cannot_serialise():
         surgeon.inspect(model)
 
 
+def test_data_files_are_not_trusted(stored, tmp_path):
+    """A location of a model that leaves its folder, and a hard link, are refused as those of a file are."""
+    (tmp_path / "inside").mkdir()
+    secret = tensors(stored)["w0"]
+    secret.base_dir = tmp_path / "inside"
+    with pytest.raises(surgeon.ModelFileError, match="cannot be opened|does not exist"):
+        surgeon.rewrite(stored, "gelu")
+    (tmp_path / "inside" / "a.data").symlink_to(tmp_path / "a.data")
+    with pytest.raises(surgeon.ModelFileError, match="is a link out of the model's folder"):
+        surgeon.inspect(stored)
+    (tmp_path / "inside" / "a.data").unlink()
+    (tmp_path / "inside" / "a.data").hardlink_to(tmp_path / "a.data")
+    with pytest.raises(surgeon.ModelFileError, match="has 2 hard links"):
+        surgeon.inspect(stored)
+    outside = ir.ExternalTensor("../a.data", 0, secret.length, secret.dtype, shape=secret.shape, name="w0",
+                                base_dir=tmp_path / "inside")
+    stored.graph.initializers["w0"].const_value = outside
+    with pytest.raises(surgeon.ModelFileError, match="is outside the model's folder"):
+        surgeon.inspect(stored)
+
+
 def test_data_that_cannot_be_read():
     """As those of a program that was exported with fake tensors."""
 
