@@ -39,7 +39,7 @@ def apply_difference(model: ir.Model, before: onnx.ModelProto, after: onnx.Model
     for item in after.functions:
         if known.get(_identifier(item)) != item.SerializeToString():
             made = ir.serde.deserialize_function(item)
-            _fill(made, tensor_of)
+            fill(made, tensor_of)
             model.functions[_identifier(item)] = made
 
 
@@ -68,8 +68,7 @@ def _update(body: Body, tensor_of: TensorOf, outer: Values) -> None:
     values = {**outer, **_stored(graph, before, after, tensor_of), **_named(_outputs(kept))}
     fresh = [proto for proto, node in zip(after.node, kept, strict=True) if node is None]
     made = _made(fresh, after, values)
-    for node in made:
-        _fill([node], tensor_of)
+    _fill(made, tensor_of)
     values.update(_named(_outputs(made)))
     ends = [values[info.name] for info in after.output]
     if not _are_same(ends, graph.outputs):
@@ -183,8 +182,15 @@ def _read(nodes: Iterable[NodeProto]) -> Iterator[str]:
                 yield from _read(graph.node)
 
 
+def fill(graph: ir.Graph | ir.Function, tensor_of: TensorOf) -> None:
+    """Replace references in a new graph by the tensors that they refer to."""
+    for stored in () if isinstance(graph, ir.Function) else graph.initializers.values():
+        stored.const_value = tensor_of(stored.const_value)
+    _fill(graph, tensor_of)
+
+
 def _fill(nodes: Iterable[ir.Node], tensor_of: TensorOf) -> None:
-    """Replace references in new nodes by the tensors that they refer to."""
+    """The same for new nodes."""
     for node in nodes:
         for name, attribute in list(node.attributes.items()):
             if attribute.is_ref():
@@ -194,9 +200,7 @@ def _fill(nodes: Iterable[ir.Node], tensor_of: TensorOf) -> None:
                 new: Any = tensor_of(value) if kind == ir.AttributeType.TENSOR else [tensor_of(one) for one in value]
                 node.attributes[name] = ir.Attr(name, kind, new, attribute.doc_string)
             for graph in value if kind == ir.AttributeType.GRAPHS else [value] * (kind == ir.AttributeType.GRAPH):
-                for stored in graph.initializers.values():
-                    stored.const_value = tensor_of(stored.const_value)
-                _fill(graph, tensor_of)
+                fill(graph, tensor_of)
 
 
 def _detach(gone: Iterable[ir.Node]) -> None:

@@ -24,7 +24,7 @@ from surgeon.errors import UsageError
 from surgeon.file.external_data import locations
 from surgeon.file.external_data.held_tensors import LOCATION, HeldModel, HeldTensors
 from surgeon.file.kinds import Kind
-from surgeon.integrations.ir_difference import MODEL_FIELDS, apply_difference
+from surgeon.integrations.ir_difference import MODEL_FIELDS, apply_difference, fill
 from surgeon.pipeline.reports.rewrite_report import RewriteReport
 from surgeon.pipeline.rewriting.rewrite import rewrite
 
@@ -64,7 +64,7 @@ class IrModelKind(Kind):
         """A new model with the nodes and tensors of the given one, in which copies of the nodes take their places."""
         if isinstance(source, InPlace):
             return self._changed(source.model, made, held)
-        copied = source.clone()
+        copied = _copy(source)
         fields = {name: getattr(source, name) for name in MODEL_FIELDS}
         result = ir.Model(source.graph, functions=list(source.functions.values()), **fields)
         result.metadata_props.update(source.metadata_props)
@@ -128,8 +128,23 @@ class RewritePass(ir.passes.PassBase):
         _log.log(logging.INFO if self.report.proved else logging.WARNING, "%r", self.report)
         is_same = made is given
         if is_same:  # a pass that is not in place has to return another model
-            made = model if self._is_in_place else model.clone()
+            made = model if self._is_in_place else _copy(model)
         return ir.passes.PassResult(made, modified=not is_same)
+
+
+def _copy(model: ir.Model) -> ir.Model:
+    """A model with other nodes and the same tensors."""
+    try:
+        return model.clone()
+    except RuntimeError:  # onnx_ir clones only a sorted graph
+        proto, held = KIND.exported(model)
+        made = ir.serde.deserialize_model(proto)
+        graphs: list[Any] = [made.graph, *made.functions.values()]
+        for graph in graphs:
+            fill(graph, partial(_tensor, {LOCATION: held}))
+        for old, new in zip(model.graph.all_nodes(), made.graph.all_nodes(), strict=True):
+            new.meta.update(old.meta)
+        return made
 
 
 def _tensor(held: Mapping[str, HeldTensors], tensor: Any) -> Any:

@@ -326,6 +326,25 @@ def test_a_changed_body_and_a_function():
     assert ops(inlined)[-2:] == ["Relu", "Add"]
 
 
+def test_nodes_in_any_order():
+    """onnx_ir clones no such graph."""
+    model, sorted_one = plain(), plain()
+    nodes = list(model.graph)
+    model.graph.remove(nodes)
+    model.graph.extend(reversed(nodes))
+    with pytest.raises(RuntimeError):
+        model.clone()
+    first = bytes_of(model)
+    made, report = surgeon.rewrite(model, "gelu")
+    assert report.outcome == "proved"
+    assert sorted(ops(made)) == ["Gelu", "Gelu", "MatMul", "MatMul"]
+    assert set(made.graph) & set(nodes)
+    assert all(tensors(made)[name] is tensor for name, tensor in tensors(model).items())
+    assert bytes_of(model) == first
+    assert all(node.meta["origin"] == node.name for node in model.graph)
+    assert surgeon.compare(model, sorted_one).outcome.value == "proved"
+
+
 EDITS = [
     [surgeon.edits.Rename("x", "tokens")],
     [surgeon.edits.Rename("c", "which"), surgeon.edits.Rename("z", "twice")],
