@@ -59,7 +59,7 @@ BUDGETS = {
     "patterns": 312,  # the forms of fusions
     "pipeline": 7_640,  # rules that run once, and again without a step at fault; containers of several models
     "precision": 5_620,
-    "proof": 10_550,  # another execution provider for the other model
+    "proof": 10_770,  # another execution provider for the other model; decoding in steps
     "rules": 12_220,  # rules that share a search, ops that only another rule replaces, families of fused ops
     "rules of `patterns`": 14_727,  # what the test suites of other optimizers ask for
     "runtime": 13_525,  # execution providers of plugins; limits of GroupQueryAttention

@@ -35,6 +35,7 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     layers: bool = False,
+    decode: bool = False,
     run_time: float = DEFAULT_TIMEOUT,
     runtime: Runtime = "onnxruntime",
     ep: str | None = None,
@@ -59,6 +60,8 @@ def compare(
             dtype; if either model computes in half precision, it is that of half precision.
         atol: absolute tolerance; the default depends on the dtype.
         layers: compare inner tensors of the same name too, and report the first that leaves tolerance.
+        decode: compare two decoders of text.  The other model decodes token by token, in batches padded on the right;
+            the original reads each sequence by itself.  Caches are not compared.
         run_time: seconds of processor time that one run of a model may take.
         runtime: runtime of the other model: "onnxruntime", or "tensorrt", which needs an NVIDIA GPU and runs without
             TF32.  The original runs under ONNX Runtime.
@@ -101,6 +104,8 @@ def compare(
     )
     options.require()
     elsewhere = _runtime_of_other(options, runtime, ep, ep_library)
+    if decode and (options.inputs or options.dims or layers or options.assume):
+        raise UsageError("Decoding has its own inputs and sizes. Omit inputs, dims, layers and assume, or decode.")
     with ExitStack() as stack:
         stack.enter_context(traits_of_files(options.custom_ops))
         opened, first = stack.enter_context(opened_to_run(original))
@@ -108,6 +113,11 @@ def compare(
         for model in (opened, against):
             model.check_data(sums=True)
             require_finite_calls(model.skeleton)
+        if decode:
+            from surgeon.proof.model.decoding_check import compare_decoding  # not at the top, as above
+
+            result = compare_decoding((first(), opened), (second(), against), options, elsewhere)
+            return replace(result, original=model_name(original), other=model_name(other))
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."
