@@ -109,7 +109,7 @@ def test_what_is_no_model_is_reported(wrong):
     source = {"graph": model.graph, "bytes": model.SerializeToString()}.get(wrong, wrong)
     find = lambda found: list(surgeon.find(found, "gelu"))  # noqa: E731 - one of several
     for asked in (lambda found: rewrite(found, "gelu"), find, surgeon.inspect, surgeon.check, surgeon.draw):
-        with pytest.raises(UsageError, match="^Invalid model of type .*. Give a path, a ModelProto, a gs.Graph or"):
+        with pytest.raises(UsageError, match="^Invalid model of type .*. Give a path, a ModelProto, a gs.Graph, "):
             asked(source)
 
 

@@ -84,6 +84,7 @@ def results(tmp_path_factory):
         "run": surgeon.run(recipe, DISTILBERT, out / "ran.onnx")[1],
         "split": split,
         "convert": surgeon.convert(DISTILBERT, output=out / "half.onnx")[1],
+        "gate": surgeon.gate(DISTILBERT, baseline=out / "facts.json"),
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
         "rule": surgeon.patterns.activations.gelu.gelu,
         "inspect": surgeon.inspect(DISTILBERT),

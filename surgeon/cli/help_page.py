@@ -14,8 +14,8 @@ SECTIONS: Mapping[str, str] = {
     "TensorRT": "trt build sm",
     "Baseline": "baseline update tolerance fail_on",
     "Many models": "over to resume rows jobs engine own_proofs model_time model_memory",
-    "Checks": "check require_proof expect keep_going dims inputs seed rtol atol layers decode custom_ops assume proof_time "
-    "run_time coverage cache",
+    "Checks": "check require_proof expect keep_going dims inputs seed rtol atol layers decode custom_ops assume "
+    "proof_time run_time coverage cache",
     "Speed": "measure at threads budget",
     "Files": "dry_run force external_data",
     "Output": "report_path sarif junit markdown as_json diff verbose quiet",
