@@ -4,4 +4,4 @@ This package runs nothing, so it must not import `runtime` or anything above.  S
 the equations of an analysis, and `input_roles.py`.
 """
 
-__all__ = ["assumptions", "dataflow", "decisions", "input_dependence", "input_roles", "integer_range"]
+__all__ = ["assumptions", "dataflow", "decisions", "decoder_graph", "input_dependence", "input_roles", "integer_range"]

@@ -18,6 +18,8 @@ from surgeon.file.model import Model
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | Any
 """A path, a ModelProto, or a model of one of the `kinds`, whose classes belong to packages that may be missing."""
 
+OpenedModel: TypeAlias = tuple[Model, Callable[[], Path | ModelProto]]
+"""A model, opened, and a function that returns it for a runtime, which may write it to a temporary file."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -37,8 +39,8 @@ def resolve_model(source: ModelLike) -> Path | ModelProto | HeldModel:
 
 
 @contextmanager
-def opened_to_run(source: ModelLike) -> Iterator[tuple[Model, Callable[[], Path | ModelProto]]]:
-    """A model, opened, and a function that returns it for a runtime, which may write it to a temporary file."""
+def opened_to_run(source: ModelLike) -> Iterator[OpenedModel]:
+    """Open a model to read it and to run it."""
     resolved = resolve_model(source)
     with Model.open(resolved) as model:
         yield model, model.runnable if isinstance(resolved, HeldModel) else lambda: resolved

@@ -11,7 +11,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines, with_assumptions
 from surgeon.errors import UsageError
-from surgeon.file.model_like import ModelLike, by_component, model_name, opened_to_run
+from surgeon.file.model_like import ModelLike, OpenedModel, by_component, model_name, opened_to_run
 from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
@@ -86,9 +86,7 @@ def compare(
         >>> surgeon.compare(model, model).outcome.value
         'proved'
     """
-    from surgeon.proof.model.half_precision import half_of  # not at the top, to keep `import surgeon` fast
-    from surgeon.proof.model.model_check import ModelCheck
-    from surgeon.runtime.implementations.implementation import traits_of_files
+    from surgeon.runtime.implementations.implementation import traits_of_files  # not at the top: it is slow
 
     started = time.perf_counter()
     options = CheckOptions(
@@ -108,42 +106,52 @@ def compare(
         raise UsageError("Decoding has its own inputs and sizes. Omit inputs, dims, layers and assume, or decode.")
     with ExitStack() as stack:
         stack.enter_context(traits_of_files(options.custom_ops))
-        opened, first = stack.enter_context(opened_to_run(original))
-        against, second = stack.enter_context(opened_to_run(other))
-        for model in (opened, against):
+        sides = [stack.enter_context(opened_to_run(model)) for model in (original, other)]
+        for model, _ in sides:
             model.check_data(sums=True)
             require_finite_calls(model.skeleton)
         if decode:
-            from surgeon.proof.model.decoding_check import compare_decoding  # not at the top, as above
+            from surgeon.proof.model.decoding_check import compare_decoding
 
-            result = compare_decoding((first(), opened), (second(), against), options, elsewhere)
-            return replace(result, original=model_name(original), other=model_name(other))
-        differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
-        if differences:
-            reason = f"The interfaces differ: {'; '.join(differences)}."
-            result = CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, runs=0, tolerance={})
-            return replace(result, original=model_name(original), other=model_name(other))
-        fixed = {} if options.inputs else _fixed_sizes(opened.skeleton.graph, against.skeleton.graph, options.dims)
-        options = replace(options, dims={**fixed, **options.dims})
-        assumed = with_assumptions(opened.skeleton, [*options.assume, *assumption_lines(against.skeleton)])
-        check = ModelCheck(
-            first(),
-            assumed,
-            options,
-            other="the other model",
-            ordered=False,
-            runs_other=elsewhere,
-            against=against.skeleton,
-        )
-        by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
-        result = check.check(second())
+            result = compare_decoding(sides[0], sides[1], options, elsewhere)
+        else:
+            result = _compare_outputs(sides[0], sides[1], options, elsewhere)
+    result = replace(result, seconds=time.perf_counter() - started)
+    return replace(result, original=model_name(original), other=model_name(other))
+
+
+def _compare_outputs(
+    original: OpenedModel, other: OpenedModel, options: CheckOptions, elsewhere: "ModelRuntime | None"
+) -> CheckResult:
+    """Run both models on the same inputs and compare every output."""
+    from surgeon.proof.model.half_precision import half_of  # not at the top, as in `compare`
+    from surgeon.proof.model.model_check import ModelCheck
+
+    (opened, first), (against, second) = original, other
+    differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
+    if differences:
+        reason = f"The interfaces differ: {'; '.join(differences)}."
+        return CheckResult(Outcome.FAILED, reason, (), 0.0, runs=0, tolerance={})
+    fixed = {} if options.inputs else _fixed_sizes(opened.skeleton.graph, against.skeleton.graph, options.dims)
+    options = replace(options, dims={**fixed, **options.dims})
+    assumed = with_assumptions(opened.skeleton, [*options.assume, *assumption_lines(against.skeleton)])
+    check = ModelCheck(
+        first(),
+        assumed,
+        options,
+        other="the other model",
+        ordered=False,
+        runs_other=elsewhere,
+        against=against.skeleton,
+    )
+    by_side = {"the original": half_of(opened.skeleton), "the other model": half_of(against.skeleton)}
+    result = check.check(second())
     if fixed and result.outcome is Outcome.PROVED:
         sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
         result = _noted(result, f"Compared only at {sizes}, because the other model fixes these sizes.")
-    if rtol is None and atol is None:
+    if options.rtol is None and options.atol is None:
         result = _half_noted(result, {side: half for side, half in by_side.items() if half})
-    result = replace(result, assumptions=assumption_lines(assumed), seconds=time.perf_counter() - started)
-    return replace(result, original=model_name(original), other=model_name(other))
+    return replace(result, assumptions=assumption_lines(assumed))
 
 
 def _runtime_of_other(

@@ -3,6 +3,7 @@
 __all__ = [
     "bisect",
     "comparison_tally",
+    "decoding_check",
     "distinguishing_inputs",
     "exposed_outputs",
     "final_check",

@@ -14,7 +14,7 @@ from onnx import ModelProto, helper
 
 from surgeon.analysis.decoder_graph import Decoder, decoder_of
 from surgeon.errors import Unavailable, UsageError
-from surgeon.file.model import Model
+from surgeon.file.model_like import OpenedModel
 from surgeon.ir.index import Index
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
@@ -65,24 +65,19 @@ def _numpy(dtype: int) -> np.dtype:
 
 
 def compare_decoding(
-    original: tuple[Path | ModelProto, Model],
-    other: tuple[Path | ModelProto, Model],
-    options: CheckOptions,
-    runs_other: ModelRuntime | None = None,
+    original: OpenedModel, other: OpenedModel, options: CheckOptions, runs_other: ModelRuntime | None = None
 ) -> CheckResult:
-    """Decode with another model, and compare with the original.  Each is the model for a runtime, and opened.
-
-    Raises UsageError for a model that is not a decoder.
-    """
-    sides = [_side(*model, words) for model, words in ((original, "The original"), (other, "The other model"))]
-    return DecodingCheck(sides[0], options, runs_other=runs_other).check(sides[1])
+    """Decode with another model, and compare with the original.  Raises UsageError for other models."""
+    first, second = _side(original, "The original"), _side(other, "The other model")
+    return DecodingCheck(first, options, runs_other=runs_other).check(second)
 
 
-def _side(model: Path | ModelProto, opened: Model, words: str) -> DecoderSide:
+def _side(model: OpenedModel, words: str) -> DecoderSide:
+    opened, to_run = model
     found = decoder_of(Index(opened))
     if isinstance(found, Unavailable):
         raise UsageError(f"{words} is not a decoder: {found.reason}. Compare without decode.")
-    return DecoderSide(model, opened.skeleton, found)
+    return DecoderSide(to_run(), opened.skeleton, found)
 
 
 class DecodingCheck:
