@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path, PurePosixPath
@@ -21,7 +20,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
 from surgeon.file.protobuf.wire_format import Buffer
 from surgeon.file.skeleton_edits import message_at
-from surgeon.file.tensors.casting import CHANGE, Caster, CastRange, TensorCast
+from surgeon.file.tensors.casting import CHANGE, Caster, DataChange, TensorCast
 from surgeon.file.tensors.decoding import Array, raw_size
 
 _MAX_SHARED = 1 << 30
@@ -37,7 +36,7 @@ class EditableModel(Model):
     source  the model as in its file; it must stay open as long as this one
     before  the model that this one began as: the source, or another editable model
     files   by location, data files of adopted models
-    recasts conversions of tensor data to another dtype, done when they are written
+    recasts changes of tensor data, done when they are written
     """
 
     source: Model
@@ -56,7 +55,7 @@ class EditableModel(Model):
         self.held = self._held
         # Owners of payloads of other models, by id() of the payload.
         self._owners: dict[int, Model] = dict(earlier._owners) if earlier is not None else {}
-        self.recasts: list[TensorCast] = list(earlier.recasts) if earlier is not None else []
+        self.recasts: list[DataChange] = list(earlier.recasts) if earlier is not None else []
         # Whether nodes are written in topological order even if the file has them in another one.
         self.sorts: bool = earlier.sorts if earlier is not None else False
         # Conversions by the place of the data.
@@ -111,10 +110,7 @@ class EditableModel(Model):
         change = self.recast_of(tensor)
         if change is None:
             return super().value(tensor)
-        stored = onnx.TensorProto()
-        stored.CopyFrom(tensor)
-        stored.data_type = change.old
-        return replace(change, seen=CastRange()).array(super().value(stored))
+        return change.unseen().array(super().value(change.stored(tensor)))
 
     def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
         """As for any model, for a tensor whose data are in the source and stay as they are."""
@@ -147,7 +143,21 @@ class EditableModel(Model):
         tensor.data_type, tensor.raw_data = new, array.tobytes()
         return change
 
-    def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
+    def derive(self, tensor: onnx.TensorProto, made: onnx.TensorProto, change: DataChange) -> onnx.TensorProto:
+        """Give a new tensor the changed data of another one of the skeleton.
+
+        made: its name, dtype and shape.  Data in a file are changed when they are written; other data now.
+        """
+        if tensor.data_location == locations.EXTERNAL and self.recast_of(tensor) is None:
+            made.data_location = locations.EXTERNAL
+            made.external_data.extend(tensor.external_data)
+            made.external_data.add(key=CHANGE, value=str(len(self.recasts)))
+            self.recasts.append(change)
+        else:
+            made.raw_data = change.array(self.value(tensor)).tobytes()
+        return made
+
+    def recast_of(self, tensor: onnx.TensorProto) -> DataChange | None:
         """The conversion of a tensor's data when they are written; None if they are unchanged."""
         number = next((entry.value for entry in tensor.external_data if entry.key == CHANGE), "")
         return self.recasts[int(number)] if number else None

@@ -35,7 +35,7 @@ from surgeon.file.protobuf.payloads import (
     with_payloads,
 )
 from surgeon.file.protobuf.wire_format import Buffer, Message, WireError, begins_as_model, parse_root
-from surgeon.file.tensors.casting import TensorCast
+from surgeon.file.tensors.casting import DataChange
 from surgeon.file.tensors.decoding import Array, decode_raw, decode_tensor, densify
 
 Address = tuple[tuple[int, int], ...]
@@ -200,7 +200,7 @@ class Model:
             self.recast_of,
         )
 
-    def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
+    def recast_of(self, tensor: onnx.TensorProto) -> DataChange | None:
         """The conversion of a tensor's data when they are written: always None."""
         return None
 

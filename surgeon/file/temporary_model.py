@@ -13,7 +13,7 @@ import sys
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -58,13 +58,16 @@ def temporary_folder(source: Path, output: Path | None) -> Iterator[tuple[Path, 
 
 
 @contextmanager
-def temporary_model(model: Model, patch: Patch, output: Path | None) -> Iterator[Path]:
-    """The patched model as a file, removed at exit.  output: the final output."""
+def temporary_model(model: Model, patch_for: Callable[[Path], Patch], output: Path | None) -> Iterator[Path]:
+    """The patched model as a file, removed at exit.
+
+    patch_for: the patch for a path, after which new data files are named.  output: the final output.
+    """
     assert model.path is not None  # callers pass a model from a file
     with ExitStack() as stack:
         home, mode = stack.enter_context(temporary_folder(model.path, output))
         path = temporary_path(home, model.path)
         for made in (path, path.with_name(f"{path.name}.data")):  # new weights, if the model keeps some in files
             stack.callback(made.unlink, missing_ok=True)
-        save(model, patch, path, external_data=mode)
+        save(model, patch_for(path), path, external_data=mode)
         yield path

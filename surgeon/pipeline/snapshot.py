@@ -39,8 +39,8 @@ class Snapshot:
         if self._made is None and self.model.path is None:
             self._made = self.model.made_from(self._bytes())
         elif self._made is None and isinstance(self.model, EditableModel):
-            patch = self.model.patch(self._output, whole=True)
-            self._made = self._stack.enter_context(temporary_model(self.model.source, patch, self._output))
+            model = self.model
+            self._made = self._stack.enter_context(temporary_model(model.source, model.patch, self._output))
         elif self._made is None:
             self._made = self.model.runnable()
         return self._made

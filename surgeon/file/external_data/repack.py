@@ -13,7 +13,7 @@ from surgeon.file.external_data.new_file import NewDataFile, name_beside
 from surgeon.file.model import Model
 from surgeon.file.protobuf.byte_edits import FileSpan
 from surgeon.file.protobuf.payloads import PAYLOAD_KEY
-from surgeon.file.tensors.casting import TensorCast
+from surgeon.file.tensors.casting import CHANGE, DataChange
 from surgeon.file.tensors.decoding import Array, raw_size
 
 Extents = dict[str, set[locations.Extent]]
@@ -29,14 +29,14 @@ def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onn
         return edited, None
     if os.path.samefile(model.path.parent, out.parent):
         return edited, None
-    before, after = _extents(model.external_tensors), _extents(_outside(edited))
+    before, after = _extents(model.external_tensors), _extents(_as_they_are(edited))
     partial = {location for location, extents in after.items() if extents < before.get(location, set())}
     if not partial:
         return edited, None
     found = onnx.ModelProto()
     found.CopyFrom(edited)
     fresh = NewDataFile(name_beside(out, model.external_tensors))
-    for tensor in _outside(found):
+    for tensor in _as_they_are(found):
         extent = locations.extent_of(tensor)
         if extent.location in partial:
             path = locations.resolve(model.path.parent, extent.location)
@@ -51,7 +51,7 @@ def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onn
 def repack_converted(
     model: Model,
     edited: onnx.ModelProto,
-    recast_of: Callable[[onnx.TensorProto], TensorCast | None],
+    recast_of: Callable[[onnx.TensorProto], DataChange | None],
     out: Path | None,
     fresh: NewDataFile | None,
 ) -> tuple[onnx.ModelProto, NewDataFile | None]:
@@ -73,7 +73,7 @@ def repack_converted(
         change = recast_of(tensor)
         if change is None:
             continue
-        extent = locations.extent_of(_as_it_was(tensor, change))
+        extent = locations.extent_of(change.stored(tensor))
         path = locations.resolve(model.path.parent, extent.location)
         locations.check_extent(path, extent, tensor.name)
         locations.verify_checksum(path, extent, tensor.name)
@@ -84,7 +84,7 @@ def repack_converted(
 
 
 def _with_converted(
-    model: Model, edited: onnx.ModelProto, recast_of: Callable[[onnx.TensorProto], TensorCast | None]
+    model: Model, edited: onnx.ModelProto, recast_of: Callable[[onnx.TensorProto], DataChange | None]
 ) -> onnx.ModelProto:
     """The skeleton with held tensors that are converted as new held tensors, each converted once."""
     found = onnx.ModelProto()
@@ -92,8 +92,8 @@ def _with_converted(
     for tensor in _outside(found):
         change = recast_of(tensor)
         if change is not None:
-            location = locations.extent_of(_as_it_was(tensor, change)).location
-            array = partial(_converted, model, _as_it_was(tensor, change), change)
+            location = locations.extent_of(change.stored(tensor)).location
+            array = partial(_converted, model, change.stored(tensor), change)
             del tensor.external_data[:]
             held = model.held[location]
             held.refer(tensor, change, array, location=location)
@@ -101,16 +101,9 @@ def _with_converted(
     return found
 
 
-def _converted(model: Model, stored: onnx.TensorProto, change: TensorCast) -> Array:
+def _converted(model: Model, stored: onnx.TensorProto, change: DataChange) -> Array:
     """The converted value of a tensor."""
     return change.array(model.value(stored))
-
-
-def _as_it_was(tensor: onnx.TensorProto, change: TensorCast) -> onnx.TensorProto:
-    before = onnx.TensorProto()
-    before.CopyFrom(tensor)
-    before.data_type = change.old
-    return before
 
 
 def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
@@ -121,6 +114,11 @@ def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
         if tensor.data_location == locations.EXTERNAL
         and all(entry.key != PAYLOAD_KEY for entry in tensor.external_data)
     ]
+
+
+def _as_they_are(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    """Those of them whose data are not converted, so that the data file is still needed."""
+    return [tensor for tensor in _outside(model) if all(entry.key != CHANGE for entry in tensor.external_data)]
 
 
 def _extents(tensors: list[onnx.TensorProto]) -> Extents:

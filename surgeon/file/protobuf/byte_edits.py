@@ -12,7 +12,7 @@ from pathlib import Path
 
 from surgeon.errors import ModelFileError, RewriteError
 from surgeon.file.protobuf.wire_format import MAX_SIZE, Buffer, MessageSpan, write_varint
-from surgeon.file.tensors.casting import TensorCast
+from surgeon.file.tensors.casting import DataChange
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class FileSpan:
     """First byte."""
     size: int
     """Number of bytes, after `change` if there is one."""
-    change: TensorCast | None = None
+    change: DataChange | None = None
     """Conversion to another dtype; None: copied as they are."""
 
 

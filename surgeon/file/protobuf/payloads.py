@@ -26,8 +26,8 @@ from surgeon.file.protobuf.wire_format import (
     walk,
     write_varint,
 )
-from surgeon.file.tensors.casting import CHANGE, TensorCast
-from surgeon.file.tensors.decoding import STRING, decode_tensor, dtype_of, encode
+from surgeon.file.tensors.casting import CHANGE, DataChange
+from surgeon.file.tensors.decoding import STRING, decode_tensor, encode
 
 Body: TypeAlias = tuple[bytes | FileSpan, ...]
 """A serialised message in pieces, some of which lie in files."""
@@ -177,7 +177,7 @@ def with_payloads(
     message: ProtoMessage,
     payload_of: Callable[[onnx.TensorProto], Payload | None],
     home_of: Callable[[Payload], tuple[Buffer, Path | None]],
-    recast_of: Callable[[onnx.TensorProto], TensorCast | None],
+    recast_of: Callable[[onnx.TensorProto], DataChange | None],
 ) -> Body:
     """A message serialised with the data of its marked tensors, which are copied from file to file.
 
@@ -213,11 +213,11 @@ def with_payloads(
     return tuple(data[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in edits.pieces())
 
 
-def _recast(payload: Payload, home: Buffer, path: Path | None, change: TensorCast) -> Body:
+def _recast(payload: Payload, home: Buffer, path: Path | None, change: DataChange) -> Body:
     """The record of a tensor's data in another dtype: as a span for raw data in a file, else converted now."""
     if payload.raw is not None and path is not None:
         start, end = payload.raw
-        size = (end - start) // dtype_of(change.old).itemsize * dtype_of(change.new).itemsize
+        size = change.changed_size(end - start)
         return (_raw_header(size), FileSpan(path, start, size, change))
     if payload.raw is not None:
         data = change.data(bytes(home[payload.raw[0] : payload.raw[1]]))

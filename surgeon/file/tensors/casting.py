@@ -1,8 +1,8 @@
 """Casts tensor data to another dtype while they are copied from file to file, block by block."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import onnx
@@ -66,6 +66,38 @@ _USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
 """The bits of the smallest normal number, and of infinity."""
 
 
+class DataChange(Protocol):
+    """A change of a tensor's data while they are copied; hashable, so that shared data are changed once."""
+
+    def stored(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
+        """A copy of a changed tensor with the dtype and the shape of its data before."""
+        ...
+
+    def changed_size(self, size: int) -> int:
+        """The number of changed bytes for all `size` source bytes."""
+        ...
+
+    def source_size(self, size: int) -> int:
+        """The number of source bytes for `size` changed bytes."""
+        ...
+
+    def array(self, array: Array) -> Array:
+        """The changed elements."""
+        ...
+
+    def data(self, data: Any) -> bytes:
+        """The changed bytes of raw data."""
+        ...
+
+    def stream(self, source: int, start: int, size: int, target: int, at: int) -> None:
+        """Change data of a file from `start` on to `size` bytes of another, from `at` on; EOFError if too few."""
+        ...
+
+    def unseen(self) -> Self:
+        """The same without what it has noted of the data."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TensorCast:
     """A cast of one tensor."""
@@ -82,6 +114,21 @@ class TensorCast:
     """Range of the converted elements."""
     kernel: Caster | None = field(default=None, compare=False)
     """Faster implementation, used without `saturate`; None: numpy."""
+
+    def stored(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
+        """A copy of a converted tensor with the dtype before."""
+        before = onnx.TensorProto()
+        before.CopyFrom(tensor)
+        before.data_type = self.old
+        return before
+
+    def unseen(self) -> "TensorCast":
+        """The same with a new range."""
+        return replace(self, seen=CastRange())
+
+    def changed_size(self, size: int) -> int:
+        """The number of converted bytes for `size` source bytes."""
+        return size // dtype_of(self.old).itemsize * dtype_of(self.new).itemsize
 
     def source_size(self, size: int) -> int:
         """The number of source bytes for `size` converted bytes."""

@@ -34,5 +34,5 @@ class TrialRuns:
         if draft.path is None:
             yield draft.made_from(draft.patch().apply())
             return
-        with temporary_model(draft.source, draft.patch(self.output, whole=True), self.output) as path:
+        with temporary_model(draft.source, draft.patch, self.output) as path:
             yield path

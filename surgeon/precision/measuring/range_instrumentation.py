@@ -129,7 +129,7 @@ def instrumented(
         probed = ProbeOutputs(_ProbeWriter(draft, tensors, low).put())
         patch = draft.patch()
         if isinstance(model, Path):
-            with temporary_model(opened, patch, None) as path:
+            with temporary_model(opened, lambda _: patch, None) as path:
                 yield path, probed
         else:
             yield patch.to_proto(), probed

@@ -73,7 +73,7 @@ def choosing(model: OutputModel, chosen: Collection[str]) -> Iterator[OutputMode
         _put(draft.graph, chosen)
         patch = draft.patch()
         if isinstance(model, Path):
-            with temporary_model(opened, patch, None) as path:
+            with temporary_model(opened, lambda _: patch, None) as path:
                 yield path
         else:
             yield patch.to_proto()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 from surgeon.file.model import Model
-from surgeon.file.patch import Patch
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
 from surgeon.pipeline.editing.draft import ModelDraft
@@ -55,10 +54,6 @@ class Candidate:
     """Reasons for which stored tensors keep the old dtype."""
     saturated: Sequence[str]
     """One sentence for each stored tensor that saturates."""
-
-    def patch(self, output: Path | None) -> Patch:
-        """The edits that turn the source into it."""
-        return self.draft.patch(output)
 
 
 class CandidateBuilder:
@@ -125,9 +120,8 @@ class CandidateBuilder:
     @contextmanager
     def as_file(self, built: Candidate) -> Iterator[OutputModel]:
         """A converted copy as a runtime reads it: a file next to the source if that is a file."""
-        patch = built.patch(self._output)
         if self._model.path is None:
-            yield built.draft.made_from(patch.apply())
+            yield built.draft.made_from(built.draft.patch(self._output).apply())
             return
-        with temporary_model(built.draft.source, patch, self._output) as path:
+        with temporary_model(built.draft.source, built.draft.patch, self._output) as path:
             yield path
