@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from surgeon.pipeline.upgrading.upgrade import upgrade as upgrade
     from surgeon.precision.convert import convert as convert
     from surgeon.precision.convert_report import ConvertReport as ConvertReport
+    from surgeon.precision.weights.quantize_report import QuantizeReport as QuantizeReport
     from surgeon.proof.check_options import CheckOptions as CheckOptions
     from surgeon.proof.compare import compare as compare
     from surgeon.rules.functions.call_expansion import emit_body as emit_body
@@ -144,6 +145,7 @@ _HOMES = {
     "ops.plugins.plugin_declaration": ("declare_plugin",),
     "precision.convert": ("convert",),
     "precision.convert_report": ("ConvertReport",),
+    "precision.weights.quantize_report": ("QuantizeReport",),
     "rules.functions.call_expansion": ("emit_body",),
     "diagnostics.explanation": ("explain",),
     "rules.functions.function_definition": ("LocalFunction", "function"),

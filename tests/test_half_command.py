@@ -19,7 +19,7 @@ from tests.onnx_cases import onnx_cases
     [
         ({"keep": ["op:Nonesuch"]}, "matches 'op:Nonesuch'"),
         ({"keep": ["nothing"]}, "Invalid selection of nodes"),
-        ({"to": "int8"}, "to 'int8'. Known dtypes"),
+        ({"to": "int16"}, "to 'int16'. Known dtypes"),
         ({"to": "float16", "from_": "int64"}, "Cannot convert 'int64'"),
         ({"max_error": 0.0}, "must be above 0"),
         ({"io": "half"}, "Choose keep or convert"),

@@ -22,6 +22,7 @@ HOMES = {
     "fleet": "Fleet",
     "gate": "GateResult",
     "inspection": "Inspection",
+    "quantization": "QuantizeReport",
     "report": "Report",
     "rewrite": "RewriteReport UpgradeReport",
     "rule_manual": "Rule",

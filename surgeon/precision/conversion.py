@@ -105,7 +105,7 @@ class _Conversion:
             on_gpu=asked.provider not in (None, CPU),
         )
         dtype_graph = builder.dtype_graph()
-        for place, reason in select_nodes(asked.keep, dtype_graph, original).items():
+        for place, reason in select_nodes(asked.keep, list(dtype_graph.nodes()), original).items():
             self._kept_nodes.keep(place, "asked", reason)
         misfits: dict[NodeAddress, str] = {}
         if asked.provider is not None:
@@ -231,7 +231,7 @@ class _Conversion:
         report.converted = sum(node.op != "Constant" for node in plan.changed)
         report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
         report.followers, report.casts = len(plan.followers), built.writer.casts
-        report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
+        report.bytes = stored_bytes(model.skeleton), stored_bytes(built.draft.skeleton)
         ports = plan.dtype_graph.ports
         choosing = [name for node, name in plan.names.items() if node.op in SELECTING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
@@ -255,7 +255,7 @@ def _measured(dtype_graph: DtypeGraph) -> list[Tensor]:
     return [(wire.home.address, wire.name) for wire in wires]
 
 
-def _stored(model: onnx.ModelProto) -> int:
+def stored_bytes(model: onnx.ModelProto) -> int:
     """Bytes of the tensors that a model's graphs store."""
     found = 0
     for holder in graphs_and_functions(model):

@@ -1,7 +1,7 @@
 """The public function for conversions of whole models to another precision."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from surgeon.errors import CheckFailed, RuleError, UsageError
@@ -19,6 +19,9 @@ from surgeon.precision.conversion import Convert
 from surgeon.precision.convert_report import ConvertReport
 from surgeon.precision.kept_nodes.selectors import AUTO
 from surgeon.precision.planning.node_dtypes import DtypeChange
+from surgeon.precision.weights.quantize import Quantize
+from surgeon.precision.weights.quantize_report import QuantizeReport
+from surgeon.precision.weights.weight_rounding import ACCURACY_LEVELS, BLOCKS, BlockRounding
 from surgeon.precision.writing.conversion_candidates import Io
 from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_output
 from surgeon.result_base import ModelAndReport
@@ -30,6 +33,9 @@ PAIRS = {
     "int32": ("int64",),
 }
 """The old dtypes for each new one; the first is the default."""
+WEIGHTS = {"int4": 4, "int8": 8}
+"""The bits of weights that are rounded to integers, by name."""
+BLOCK = 32
 CHECKS = ("model", "none")
 
 
@@ -42,8 +48,11 @@ def convert(
     output: str | os.PathLike[str] | None = None,
     io: Io = "keep",
     keep: Sequence[str] = (AUTO,),
-    max_error: float = 1e-2,
+    max_error: float | None = None,
     clamp: bool = False,
+    block: int = BLOCK,
+    asymmetric: bool = False,
+    accuracy_level: int | None = None,
     ep: str | None = None,
     rules: Rules = (),
     check: Literal["model", "none"] = "model",
@@ -57,14 +66,19 @@ def convert(
 
     Args:
         source: a path (then `output` says where to write; it may be the same path), or a model in memory.
-        to: dtype to convert to: "float16", "bfloat16", "float32" or "int32".
+        to: dtype to convert to: "float16", "bfloat16", "float32" or "int32".  "int4", "int8": only weights are rounded.
         from_: dtype to convert from.  Default: float32; for int32, int64; for float32, float64.
         output: the path to write, for a source that is a path.
         io: "keep": inputs and outputs of the model keep their dtype.  "convert": they get the new one.
         keep: nodes that keep their dtype: "op:Softmax", "name:*/norm/*", "rule:layer_norm".  "auto": decide from test
             runs and known formulas.
-        max_error: largest error of an output, as a fraction of its largest value.
+        max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
+            limit.
         clamp: clamp weights that are out of range, instead of keeping them in the old dtype.
+        block: for int4 and int8, the number of elements of a weight with one scale: 16, 32, 64, 128 or 256.
+        asymmetric: for int4 and int8, store a zero point for each block.
+        accuracy_level: for int4 and int8, 4 lets kernels round activations to 8 bits too, and 0 does not.  Default: 0
+            for int4; 4 for int8, which is slow on a CPU without.
         ep: execution provider of ONNX Runtime that will run the result: "cpu", "cuda", "dml" or "tensorrt".  Nodes
             without a kernel for the new dtype keep their dtype.  Default: none.
         rules: rules or groups to run before the conversion, written as for `rewrite`.
@@ -89,29 +103,42 @@ def convert(
         >>> report.outcome, report.casts
         ('proved', 1)
     """
-    change = _change(to, from_)
     require_check(check, CHECKS, require_proof)
     word = "auto" if check == "model" else check
     checks = Checks.named(word, ("auto", "none"), require_proof, options, dry_run=dry_run)
     require_output(is_in_memory(source), output, dry_run)
     if io not in ("keep", "convert"):
         raise UsageError(f"Unknown io {io!r}. Choose keep or convert.")
-    if not max_error > 0:
+    if max_error is not None and not max_error > 0:
         raise UsageError(f"The largest error must be above 0 (for example 0.01), got {max_error:g}.")
     rule_set = RuleSet(rules)
     before: list[Report] = [rule_set.report] if rules else []
-    report = ConvertReport("", "", change.names, max_error=max_error, steps=before)
-    conversion = Convert(
-        change=change,
-        io=io,
-        keep=(keep,) if isinstance(keep, str) else keep,
-        max_error=max_error,
-        provider=None if ep is None else resolve_provider("ort", ep),
-        clamp=clamp,
-        output=resolve_output(output),
-        report=report,
-    )
-    transforms: list[RuleSet | Convert] = [*([rule_set] if rules else []), conversion]
+    keep, provider = (keep,) if isinstance(keep, str) else keep, None if ep is None else resolve_provider("ort", ep)
+    written = resolve_output(output)
+    report: ConvertReport
+    conversion: Convert | Quantize
+    if to in WEIGHTS:
+        _refuse({"from": from_ is not None, "io convert": io != "keep", "clamp": clamp}, f"{to} rounds only weights")
+        rounding = _rounding(WEIGHTS[to], block, asymmetric=asymmetric, level=accuracy_level)
+        report = quantized = QuantizeReport.of(to, rounding, max_error, before)
+        conversion = Quantize(rounding=rounding, keep=keep, provider=provider, output=written, report=quantized)
+    else:
+        given = {"block": block != BLOCK, "asymmetric": asymmetric, "accuracy-level": accuracy_level is not None}
+        _refuse(given, f"only int4 and int8 have blocks, not {to}")
+        change = _change(to, from_)
+        most = 1e-2 if max_error is None else max_error
+        report = ConvertReport("", "", change.names, max_error=most, steps=before)
+        conversion = Convert(
+            change=change,
+            io=io,
+            keep=keep,
+            max_error=most,
+            provider=provider,
+            clamp=clamp,
+            output=written,
+            report=report,
+        )
+    transforms: list[RuleSet | Convert | Quantize] = [*([rule_set] if rules else []), conversion]
     made, _ = run(source, transforms, checks, Saving(output, external_data, force), agree=_refuse_rollback)
     return ModelAndReport((made, report))
 
@@ -122,6 +149,23 @@ def _refuse_rollback(done: Report) -> None:
         raise CheckFailed(rollback_message(done), done)
 
 
+def _refuse(given: Mapping[str, bool], why: str) -> None:
+    """Raise UsageError for options that do not fit the dtype.  given: whether each is given."""
+    found = next((name for name, is_given in given.items() if is_given), None)
+    if found is not None:
+        raise UsageError(f"--{found} does not fit: {why}. Omit it.")
+
+
+def _rounding(bits: int, block: int, *, asymmetric: bool, level: int | None) -> BlockRounding:
+    """How weights are rounded.  Raises UsageError for values that ONNX Runtime does not have."""
+    if block not in BLOCKS:
+        raise UsageError(f"ONNX Runtime has no blocks of {block}. Choose {', '.join(map(str, BLOCKS))}.")
+    level = ACCURACY_LEVELS[bits] if level is None else level
+    if level not in ACCURACY_LEVELS.values():
+        raise UsageError(f"The accuracy level must be 0 (activations stay as they are) or 4, got {level}.")
+    return BlockRounding(bits, block, symmetric=not asymmetric, accuracy_level=level)
+
+
 def _change(to: str, from_: str | None) -> DtypeChange:
     """The dtypes.  Raises UsageError for an unknown pair."""
     try:
@@ -130,7 +174,8 @@ def _change(to: str, from_: str | None) -> DtypeChange:
         known = PAIRS[names[new]]
         old = dtype_number(known[0] if from_ is None else from_)
     except (RuleError, KeyError):
-        raise UsageError(f"Cannot convert {from_ or 'a model'} to {to!r}. Known dtypes: {', '.join(PAIRS)}") from None
+        dtypes = ", ".join((*PAIRS, *WEIGHTS))
+        raise UsageError(f"Cannot convert {from_ or 'a model'} to {to!r}. Known dtypes: {dtypes}") from None
     if old not in map(dtype_number, known):
         raise UsageError(f"Cannot convert {from_!r} to {to!r}. Dtypes that can be converted: {', '.join(known)}")
     return DtypeChange(old, new)

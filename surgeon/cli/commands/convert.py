@@ -11,13 +11,15 @@ from surgeon.cli.report_file import run_and_report
 if TYPE_CHECKING:
     from surgeon.proof.check_options import CheckOptions
 
+DTYPES = ["float16", "bfloat16", "float32", "int32", "int4", "int8"]
+
 
 @derived_command(
     "convert",
     {"source": "IN", "output": "OUT"},
     without=f"layers {OF_SITES}",
     shared="report_path verbose quiet",
-    to=Spelling(metavar="DTYPE", type=click.Choice(["float16", "bfloat16", "float32", "int32"]), section="Options"),
+    to=Spelling(metavar="DTYPE", type=click.Choice(DTYPES), section="Options"),
 )
 def convert(
     source: str, output: str, keep: Sequence[str], rules: Sequence[str], options: "CheckOptions", **settings: Any

@@ -1,6 +1,6 @@
 """Selectors of nodes that a user wants to keep: 'op:Softmax', 'name:*/norm/*', 'rule:layer_norm'."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from surgeon.errors import UsageError
@@ -8,7 +8,6 @@ from surgeon.file.model import Address
 from surgeon.file.save import OutputModel
 from surgeon.ir.scope import Node
 from surgeon.pipeline.rewriting.rewrite import find
-from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.printed_commands import command
 from surgeon.text import did_you_mean
 
@@ -23,7 +22,7 @@ def node_address(node: Node) -> NodeAddress:
     return node.scope.address, node.slot
 
 
-def select_nodes(keep: Sequence[str], dtype_graph: DtypeGraph, source: OutputModel) -> dict[NodeAddress, str]:
+def select_nodes(keep: Sequence[str], nodes: Collection[Node], source: OutputModel) -> dict[NodeAddress, str]:
     """The selected nodes, each with its selector.  Raises UsageError if a selector selects nothing, and RuleError."""
     found: dict[NodeAddress, str] = {}
     for text in keep:
@@ -32,29 +31,29 @@ def select_nodes(keep: Sequence[str], dtype_graph: DtypeGraph, source: OutputMod
         kind, sign, pattern = text.partition(":")
         if not sign or kind not in _KINDS or not pattern:
             raise UsageError(f"Invalid selection of nodes {text!r}. Write op:NAME, name:PATTERN, rule:NAME or auto.")
-        named = list(_named(kind, pattern, dtype_graph, source))
+        named = list(_named(kind, pattern, nodes, source))
         if not named:
-            raise UsageError(f"No node of the model matches {text!r}; {_near(kind, pattern, dtype_graph)}")
+            raise UsageError(f"No node of the model matches {text!r}; {_near(kind, pattern, nodes)}")
         found.update((place, f"requested by {text}") for place in named if place not in found)
     return found
 
 
-def _named(kind: str, pattern: str, dtype_graph: DtypeGraph, source: OutputModel) -> Iterator[NodeAddress]:
+def _named(kind: str, pattern: str, nodes: Collection[Node], source: OutputModel) -> Iterator[NodeAddress]:
     if kind == "rule":
         for match in find(source, pattern):
             for node in match.nodes:
                 yield node_address(node)
         return
-    for node in dtype_graph.nodes():
+    for node in nodes:
         names = (node.op, node.op.rpartition("::")[2]) if kind == "op" else (node.label, *filter(None, node.outputs))
         if any(fnmatchcase(name, pattern) for name in names):
             yield node_address(node)
 
 
-def _near(kind: str, pattern: str, dtype_graph: DtypeGraph) -> str:
+def _near(kind: str, pattern: str, nodes: Collection[Node]) -> str:
     if kind == "rule":
         return f"to see why the rule does not match: {command('explain', 'IN', '--rules', pattern)}"
-    known = {node.op if kind == "op" else node.label for node in dtype_graph.nodes()}
+    known = {node.op if kind == "op" else node.label for node in nodes}
     return did_you_mean(pattern, sorted(known))
 
 

@@ -1,6 +1,6 @@
 """Runs of the original: the ranges of its inner tensors, and the errors of other models' outputs."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 
@@ -179,6 +179,25 @@ class BaselineRuns:
                             found[name] = array
         return found
 
+    def inner_errors(self, made: OutputModel, names: Sequence[str]) -> dict[str, float]:
+        """The errors of inner tensors of another model on the first inputs: norms, relative to those of the original.
+
+        Raises SessionError.
+        """
+        feeds, found = self.runs[0][0], dict[str, float]()
+        with ExitStack() as stack:
+            sessions = []
+            for model in (self._original, made):
+                shown = stack.enter_context(exposing(model, names))
+                sessions.append(stack.enter_context(self._away.open(shown)))
+            for batch, wanted in fetch(sessions[0], feeds, names):
+                for _, arrays in fetch(sessions[1], feeds, batch):
+                    for name in arrays.keys() & wanted.keys():
+                        one, two = (np.asarray(side[name], np.float64) for side in (wanted, arrays))
+                        if one.shape == two.shape:
+                            found[name] = float(np.linalg.norm(one - two) / max(float(np.linalg.norm(one)), 1e-30))
+        return found
+
     def _with_keys(self, feeds: Arrays) -> Arrays:
         """The same inputs with the first key of each mask shown, so that no row is fully masked."""
         hidden = HiddenRows(self._original, self._skeleton, self._away)
@@ -216,19 +235,26 @@ class BaselineRuns:
                 {scores_of(places): arrays[scores] for places, scores in found.items()},
             )
 
-    def error(self, made: OutputModel, beside: OutputModel | None = None, *, is_new: bool = True) -> float:
+    def error(
+        self,
+        made: OutputModel,
+        beside: OutputModel | None = None,
+        *,
+        is_new: bool = True,
+        visit: Callable[[Arrays, Arrays], None] = lambda wanted, answer: None,
+    ) -> float:
         """The largest error of a model's outputs, relative to their scale.  Raises SessionError.
 
         The error of an output that is not float is the fraction of changed elements; `INFINITY` if all are changed
         in all runs.  beside: a model of the old dtype to compare with instead of the original.  is_new: whether the
-        model's inputs have the new dtype; else they are as the original's.
+        model's inputs have the new dtype; else they are as the original's.  visit: gets both outputs of each run.
         """
         others = [wanted for _, wanted in self.runs]
         if beside is not None:
             with self._away.open(beside) as session:
                 others = [session.run(feeds) for feeds, _ in self.runs]
         with self._away.open(made) as session:
-            return self._error(session, others, [({}, {}) for _ in others], is_new=is_new)
+            return self._error(session, others, [({}, {}) for _ in others], is_new=is_new, visit=visit)
 
     def _error(
         self,
@@ -237,6 +263,7 @@ class BaselineRuns:
         choice: Sequence[tuple[Arrays, Arrays]],
         *,
         is_new: bool,
+        visit: Callable[[Arrays, Arrays], None] = lambda wanted, answer: None,
     ) -> float:
         """The same for an open model.  others: outputs to compare with.  choice: further inputs and outputs."""
         worst, parts = 0.0, dict[str, list[float]]()
@@ -244,6 +271,7 @@ class BaselineRuns:
         for (feeds, _), wanted, (places, scores) in zip(self.runs, others, choice, strict=True):
             given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
             answer = session.run({**given, **places})
+            visit(wanted, answer)
             for name, array in {**wanted, **scores}.items():
                 relative_error = self._nearness.error(name, array, answer.get(name))
                 worst = max(worst, relative_error)
