@@ -150,6 +150,13 @@ def test_each_product_is_replaced(op, attributes):
     assert 0 < relative(run(before, x=x), run(made, x=x)) < 0.01
 
 
+def test_a_weight_without_finite_elements_is_refused():
+    weight = values(64, 48)
+    weight[3, 4] = np.nan
+    with pytest.raises(CheckFailed, match="'w' of node 'product' has elements that are infinite or not numbers"):
+        surgeon.convert(product(weight), "int8")
+
+
 def test_wrong_integers_fail(monkeypatch):
     """The result is compared with the original on the rounded weights, so a loss does not hide an error."""
     right = BlockRounding.pack
@@ -239,6 +246,13 @@ def read_twice():
     return made
 
 
+def both_ways():
+    made = product(values(64, 48))
+    made.graph.node.append(helper.make_node("Gemm", ["y", "w"], ["z"], "back", transB=1))
+    made.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 64]))
+    return made
+
+
 def first_factor():
     node = helper.make_node("MatMul", ["w", "x"], ["y"])
     ports = {"x": (TensorProto.FLOAT, [48, "n"])}, {"y": (TensorProto.FLOAT, [64, "n"])}
@@ -261,6 +275,14 @@ KEPT = {
     "its bias is not a stored vector": lambda: product(values(64, 48), "Gemm", ["c"], {"c": values(1, 48)}),
     "rounded, its 48 by 3 float32 would not be smaller": lambda: product(values(3, 48)),
 }
+
+
+def test_a_weight_that_is_read_both_ways_stays():
+    """Its blocks would lie along either axis."""
+    _, report = surgeon.convert(both_ways(), "int4")
+    reason = "its weight 'w' is also read by Gemm back, transposed"
+    assert [(item.node, item.reason) for item in report.kept] == [("product", reason), ("back", reason)]
+    assert report.outcome == "unchanged"
 
 
 @pytest.mark.parametrize("reason", KEPT)

@@ -44,7 +44,8 @@ def _outcome_words(report: QuantizeReport) -> str:
     if report.error is None or report.kernel_error is None or report.reason:
         return report.reason
     moved = f"outputs change by at most {report.error:.2g} of their largest value"
-    rounded = f"they are those of the rounded weights within {report.kernel_error:.1g}"
+    error = f"within {report.kernel_error:.1g}" if report.kernel_error else "exactly"
+    rounded = f"they are those of the rounded weights {error}"
     return f"{moved}, on {runs_text(report.runs, report.oracle)}; {rounded}"
 
 

@@ -82,18 +82,14 @@ class QuantizedModelBuilder:
         writer = _WeightWriter(made.draft, self._rounding, 0 if plain else self._rounding.accuracy_level)
         for weight in weights:
             made.kept += [(at, node.label, node.op, reason) for at, (node, reason) in weight.kept.items()]
-            made.rows |= {
-                int(weight.tensor.dims[0])
-                for node in [*(use.node for use, _ in weight.uses), *(node for node, _ in weight.kept.values())]
-                if node.op == LOOKUP
-            }
-            if restored:
-                for transposed in {transposed for _, transposed in weight.uses}:
-                    part = weight.part("restored", self._rounding, transposed)
-                    old = TensorProto.FromString(weight.tensor.SerializeToString())
-                    weight.tensor.CopyFrom(made.draft.derive(old, part.tensor(weight.tensor.name), part))
-                continue
-            made.nodes += writer.write(weight)
+            readers = [*(use.node for use in weight.uses), *(node for node, _ in weight.kept.values())]
+            made.rows |= {int(weight.tensor.dims[0]) for node in readers if node.op == LOOKUP}
+            if restored and weight.uses:
+                part = weight.part("restored", self._rounding)
+                old = TensorProto.FromString(weight.tensor.SerializeToString())
+                weight.tensor.CopyFrom(made.draft.derive(old, part.tensor(weight.tensor.name), part))
+            elif weight.uses:
+                made.nodes += writer.write(weight)
         made.nodes.sort(key=lambda node: node.address)
         if made.nodes or restored:
             writer.finish(weights if not restored else ())
@@ -119,31 +115,29 @@ class _WeightWriter:
         self._first: list[NodeProto] = []
     def write(self, weight: QuantizableWeight) -> Iterator[QuantizedNode]:
         """Let the nodes that read a weight read its integers."""
-        for transposed in sorted({transposed for _, transposed in weight.uses}):
-            uses = [use for use, way in weight.uses if way == transposed]
-            rows, columns = weight.sizes(transposed)
-            is_table = [use.node.op == LOOKUP for use in uses]
-            names, loss = self._parts(weight, transposed, "table" if all(is_table) else "codes")
-            codes = names[0]
-            if any(is_table) and not all(is_table):
-                codes = self._reshaped(codes, (rows, columns * self._rounding.bits // 8))
-            for use in uses:
-                node = use.node
-                yield QuantizedNode(
-                    node_address(node),
-                    node.label,
-                    node.op,
-                    node.outputs[0],
-                    is_main=node.scope is self._index.main,
-                    weight=weight.name,
-                    sizes=(rows, columns),
-                    dtype=weight.tensor.data_type,
-                    loss=loss,
-                )
-                if node.op == LOOKUP:
-                    self._look_up(use, (codes, *names[1:]))
-                else:
-                    self._multiply(use, names, rows, columns)
+        rows, columns = weight.sizes
+        is_table = [use.node.op == LOOKUP for use in weight.uses]
+        names, loss = self._parts(weight, "table" if all(is_table) else "codes")
+        codes = names[0]
+        if any(is_table) and not all(is_table):
+            codes = self._reshaped(codes, (rows, columns * self._rounding.bits // 8))
+        for use in weight.uses:
+            node = use.node
+            yield QuantizedNode(
+                node_address(node),
+                node.label,
+                node.op,
+                node.outputs[0],
+                is_main=node.scope is self._index.main,
+                weight=weight.name,
+                sizes=(rows, columns),
+                dtype=weight.tensor.data_type,
+                loss=loss,
+            )
+            if node.op == LOOKUP:
+                self._look_up(use, (codes, *names[1:]))
+            else:
+                self._multiply(use, names, rows, columns)
 
     def finish(self, weights: Sequence[QuantizableWeight]) -> None:
         """Store the new tensors, and remove the weights and the nodes that nothing reads any more."""
@@ -166,12 +160,11 @@ class _WeightWriter:
             draft.skeleton.opset_import.add(domain=DOMAIN, version=1)
         draft.changed()
 
-    def _parts(self, weight: QuantizableWeight, transposed: bool, codes: Part) -> tuple[list[str], WeightLoss]:
+    def _parts(self, weight: QuantizableWeight, codes: Part) -> tuple[list[str], WeightLoss]:
         """The names of the tensors of a rounded weight, which are added, and its loss."""
         names, losses = list[str](), list[WeightLoss]()
-        parts: list[Part] = [codes, "scales"] if self._rounding.symmetric else [codes, "scales", "zeros"]
-        for part in parts:
-            change = weight.part(part, self._rounding, transposed)
+        for part in (codes, *self._rounding.scale_parts):
+            change = weight.part(part, self._rounding)
             names.append(self._fresh(f"{weight.name}_{part}"))
             self._stored.append(self._draft.derive(weight.tensor, change.tensor(names[-1]), change))
             losses.append(change.seen)

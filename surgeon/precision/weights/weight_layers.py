@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import onnx
 
@@ -12,7 +12,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.ops.traits.weight_ops import BIASED, COPY, FACTOR, LOOKUP, PRODUCTS, ROTARY, TRANSPOSE
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
-from surgeon.precision.weights.weight_rounding import BlockRounding, RoundedPart
+from surgeon.precision.weights.weight_rounding import BlockRounding, Part, RoundedPart
 
 DTYPES = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 """Dtypes for which ONNX Runtime's CPU provider has kernels of both ops."""
@@ -39,22 +39,25 @@ class QuantizableWeight:
     """The matrix: an initializer, or the value of a Constant."""
     name: str
     """Name of the tensor in its scope."""
-    uses: list[tuple[WeightUse, bool]] = field(default_factory=list)
-    """The nodes to replace, each with whether the rows of its blocks are the stored rows."""
+    transposed: bool = False
+    """Whether the rows of its blocks are the stored rows."""
+    uses: list[WeightUse] = field(default_factory=list)
+    """The nodes to replace."""
     between: list[Node] = field(default_factory=list)
     """Transposes and Identities between them, and the Constant; they go."""
     kept: dict[NodeAddress, tuple[Node, str]] = field(default_factory=dict)
     """Nodes that could read integers but do not, with the reason."""
 
-    def sizes(self, transposed: bool) -> tuple[int, int]:
+    @property
+    def sizes(self) -> tuple[int, int]:
         """N and K of a product with it."""
-        first, second = self.tensor.dims
-        return (int(first), int(second)) if transposed else (int(second), int(first))
+        first, second = map(int, self.tensor.dims)
+        return (first, second) if self.transposed else (second, first)
 
-    def part(self, part: Any, rounding: BlockRounding, transposed: bool) -> RoundedPart:
+    def part(self, part: Part, rounding: BlockRounding) -> RoundedPart:
         """A part of it, rounded."""
         first, second = map(int, self.tensor.dims)
-        return RoundedPart(part, rounding, self.tensor.data_type, dims=(first, second), transposed=transposed)
+        return RoundedPart(part, rounding, self.tensor.data_type, dims=(first, second), transposed=self.transposed)
 
 
 def quantizable_weights(
@@ -74,18 +77,20 @@ def quantizable_weights(
                 if use.node.op not in (*PRODUCTS, LOOKUP) or use.slot > (use.node.op in PRODUCTS):
                     others.append(f"{use.node.op} {use.node.label}")
                     continue
-                transposed = use.flipped != _flips(use.node)
+                if found.uses and found.transposed != (use.flipped != _flips(use.node)):
+                    others.append(f"{use.node.op} {use.node.label}, transposed")
+                found.transposed = use.flipped != _flips(use.node)
                 reason = asked.get(node_address(use.node)) or _obstacle(index, found, use, rounding)
                 if reason:
                     found.kept[node_address(use.node)] = use.node, reason
                 else:
-                    found.uses.append((use, transposed))
+                    found.uses.append(use)
             others += [f"{node.op} {node.label}" for node, _ in found.kept.values()]
             if index.is_overridable(scope, name):
                 others.append("callers, as an optional input of the model")
             if others and found.uses:
                 reason = f"its weight {name!r} is also read by {others[0]}"
-                found.kept |= {node_address(use.node): (use.node, reason) for use, _ in found.uses}
+                found.kept |= {node_address(use.node): (use.node, reason) for use in found.uses}
                 found.uses = []
             if found.uses or found.kept:
                 yield found
@@ -135,8 +140,7 @@ def _number(node: Node, name: str, default: float = 0) -> float:
 
 def _obstacle(index: Index, weight: QuantizableWeight, use: WeightUse, rounding: BlockRounding) -> str | None:
     """Why a node cannot read integers instead of a weight; None if it can."""
-    node, transposed = use.node, use.flipped != _flips(use.node)
-    rows, columns = weight.sizes(transposed)
+    node, (rows, columns) = use.node, weight.sizes
     if node.op == LOOKUP:
         if use.slot or use.flipped or _number(node, "axis") not in (0, -2):
             return "it does not look up rows of a stored table"
@@ -152,10 +156,8 @@ def _obstacle(index: Index, weight: QuantizableWeight, use: WeightUse, rounding:
         return "it has a factor alpha"
     elif bias_of(node) and (_number(node, "beta", 1) != 1 or not _is_bias(index, node, rows)):
         return "its bias is not a stored vector"
-    dtype = weight.part("scales", rounding, transposed)
-    parts = ["codes", "scales", *([] if rounding.symmetric else ["zeros"])]
-    size = sum(weight.part(part, rounding, transposed).changed_size(0) for part in parts)
-    if size >= dtype.source_size(0):
+    parts = [weight.part(part, rounding) for part in ("codes", *rounding.scale_parts)]
+    if sum(part.changed_size(0) for part in parts) >= parts[0].source_size(0):
         return f"rounded, its {rows:,} by {columns:,} {dtype_name(weight.tensor.data_type)} would not be smaller"
     return None
 

@@ -37,6 +37,11 @@ class BlockRounding:
     accuracy_level: int = 0
     """The attribute of products: 4 lets kernels round activations to 8 bits too, which is faster on a CPU."""
 
+    @property
+    def scale_parts(self) -> tuple[Part, ...]:
+        """The parts besides the integers."""
+        return ("scales",) if self.symmetric else ("scales", "zeros")
+
     def blocks(self, columns: int) -> int:
         """The number of blocks of a row; the last may be padded."""
         return -(-columns // self.block)
@@ -71,14 +76,14 @@ class BlockRounding:
             scales = scales.astype(rows.dtype)
             divisor = np.where(scales == 0, 1, scales).astype(np.float32)
             zeros = np.full_like(least, middle) if self.symmetric else np.clip(np.rint(-least / divisor), 0, most)
-        return values, scales, zeros.astype(np.uint8)
+            return values, scales, zeros.astype(np.uint8)
 
     def round(self, values: Array, scales: Array, zeros: Array) -> Array:
         """The integers `[rows, blocks, block]` of elements."""
         divisor = np.where(scales == 0, 1, scales).astype(np.float32)[..., None]
         with np.errstate(invalid="ignore", over="ignore"):
             codes: Array = np.clip(np.rint(values / divisor) + zeros[..., None], 0, (1 << self.bits) - 1)
-        return codes.astype(np.uint8)
+            return codes.astype(np.uint8)
 
     def restore(self, codes: Array, scales: Array, zeros: Array, columns: int) -> Array:
         """The rows that the integers represent, in float32."""
