@@ -96,9 +96,8 @@ def broadcasts_to(own: Sequence[Any], whole: Sequence[Any]) -> bool:
 
 def is_same_size(size: Any, whole: Any) -> bool:
     """Return whether two sizes of one axis are equal wherever the model runs."""
-    pairs = ((size, whole), (whole, size))
-    is_capped = any(not isinstance(one, int) and one.is_min_with_number(other) for one, other in pairs)
-    return bool(size == whole) or is_capped
+    pairs = [(one, other) for one, other in ((size, whole), (whole, size)) if not isinstance(one, int)]
+    return bool(size == whole or any(one.is_min_with_number(other) or one.is_total_of(other) for one, other in pairs))
 
 
 def is_within(size: Any, whole: Any) -> bool:

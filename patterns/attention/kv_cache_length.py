@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surgeon import Constant, Graph, Tensor, dims, rule
+from surgeon import Constant, Graph, Tensor, dims, require, rule
 from ..layout.shape_reads import one_place, one_size
 from ._kv_heads import CachedKV, concat_past, repeated_heads
 
@@ -20,9 +20,9 @@ class Asked(CachedKV):
 def size_of_keys(g: Graph, m: Asked) -> Tensor:
     """A size of the keys, or their number as the scores have it, from the transposed keys or repeated heads."""
     keys = concat_past(g, m)
-    turned = g.transpose(g.any_of(g.shared(repeated_heads(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
+    heads = g.any_of(g.shared(repeated_heads(g, m)), g.shared(keys))
     own = g.gather(g.shared(g.shape(g.shared(keys))), m.index, axis=0)
-    return g.any_of(own, one_size(g, g.shared(keys), m.start, m.stop), g.size_of(turned, 3))
+    return g.any_of(own, one_size(g, heads, m.start, m.stop), g.size_of(g.transpose(heads, perm=[0, 1, 3, 2]), 3))
 
 
 @rule(patterns=[size_of_keys], target="any")
@@ -35,6 +35,7 @@ def kv_cache_length(g: Graph, m: Asked) -> Tensor:
     """
     if m.index is None:
         axis = ROWS if m.start is None else one_place(4, m.start, m.stop)
+        require(m.spread is None or axis != 1, "it reads the number of repeated heads")
         before, after = (g.size_of(part, axis) for part in (m.past, m.new))
         return g.add(before, after) if axis == ROWS else before
     index = m.index.values

@@ -14,7 +14,6 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.ops.schemas.node_check import opset_mismatch
 from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, evaluate, has_calls, symbols
-from surgeon.shapes.constraints.input_dims import is_total
 
 ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
@@ -373,7 +372,7 @@ def _simplest(ruled: Size | None, declared: Size | None) -> Size | None:
     if declared is None or ruled is None or is_unknown(ruled):
         return ruled if declared is None else declared
     names = sorted(symbols(ruled))
-    if is_sum(ruled) and str(declared) not in names and is_total(str(declared)):
+    if isinstance(declared, Expr) and declared.is_total_of(ruled):
         return declared
     if not has_calls(ruled, "floor", "min", "max") or not symbols(declared) <= set(names):
         return ruled

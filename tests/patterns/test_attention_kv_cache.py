@@ -130,6 +130,9 @@ FIRES = [
          graph(f"{CACHES} {LAST} y = Identity(o)", output="int64[1]")),
     Case(kv_cache_length, "the number of copied keys",
          grouped(f"{CACHES} {COPIES} {LAST.replace('(keys)', '(kc)')} y = Identity(o) x = Neg(kc)", output="int64[1]")),
+    Case(kv_cache_length, "the number of copied keys, which are not transposed",
+         grouped(f"{CACHES} {COPIES} z = Shape(kc) o = Slice(z, two, three, zero) y = Identity(o) x = Neg(kc)",
+                 output="int64[1]")),
     Case([kv_cache_length, attention_kv_cache], "a mask that is spread to the number of keys", sites=2,
          model=graph(f"{CACHES} {LAST} sh = Concat<axis = 0>(one, one, r, o) w = Expand(f, sh) "
                      + NODE.replace("values)", "values, , , w)"), f"{INPUTS}, float[b, 1, s, 1] f, int64[1] r")),
@@ -177,6 +180,9 @@ NEGATIVES = [
                      present=PRESENT.replace("4,", "h,"))),
     Case(kv_cache_length, "two sizes as a slice", why="exactly one size",
          model=graph(f"{CACHES} z = Shape(keys) o = Slice(z, one, three, zero) y = Identity(o)", output="int64[2]")),
+    Case(kv_cache_length, "the number of copies", why="the number of repeated heads",
+         model=grouped(f"{CACHES} {COPIES} z = Shape(kc) o = Slice(z, one, two, zero) y = Identity(o) x = Neg(kc)",
+                       output="int64[1]")),
     Case(kv_cache_length, "the length of anything else", why="expected axis",
          model=parse("(float[a, b] c, float[d, b] k) => (int64 y) <int64 first = {0}> "
                      "{ keys = Concat<axis = 0>(c, k) z = Shape(keys) y = Gather(z, first) }")),
@@ -228,3 +234,22 @@ def test_a_total_of_its_own_name_is_past_and_new():
     _, report = surgeon.rewrite(model, "transformers")
     assert report.outcome == "proved"
     assert report.count("attention_kv_cache") == 1
+
+
+def test_a_mask_of_past_and_new_fits_keys_of_a_total_of_its_own_name():
+    """TorchScript computes the mask from sizes of the past and the ids, and the file names the size of the present."""
+    text = """g (float[b, 4, s, 8] q, float[b, 4, s, 8] k0, float[b, 4, s, 8] v0, float[b, 4, past, 8] pk,
+        float[b, 4, past, 8] pv) => (float[b, 4, s, 8] y, float[b, 4, total, 8] k, float[b, 4, total, 8] v)
+        <float c = {0.5}, float lowest = {-10000.0}, float shown = {0.0}, int64 zero = {0}, int64 one = {1},
+        int64[3] fronts = {0, 1, 3}> {
+        k = Concat<axis = 2>(pk, k0) v = Concat<axis = 2>(pv, v0) before = Shape<start = 2, end = 3>(pk)
+        new = Shape<start = 2, end = 3>(q) p = Squeeze(before) n = Squeeze(new) all = Add(p, n)
+        own = Range(p, all, one) keys = Range(zero, all, one) row = Unsqueeze(own, fronts)
+        column = Unsqueeze(keys, zero) later = Greater(column, row) m = Where(later, lowest, shown)
+        kt = Transpose<perm = [0, 1, 3, 2]>(k) s0 = MatMul(q, kt) z = Mul(s0, c) x = Add(z, m)
+        w = Softmax<axis = -1>(x) y = MatMul(w, v) }"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> {text}')
+    made, report = surgeon.rewrite(model, "ort")
+    assert report.outcome == "proved"
+    assert report.count("attention_kv_cache") == 1
+    assert not {"Expand", "Concat"} & {node.op_type for node in made.graph.node}

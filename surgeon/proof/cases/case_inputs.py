@@ -28,8 +28,8 @@ from surgeon.proof.proof_case import ProofCase
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.string_values import vocabulary
-from surgeon.shapes.algebra.size_expressions import SizeError
-from surgeon.shapes.constraints.input_dims import dim_kind, is_total
+from surgeon.shapes.algebra.size_expressions import SizeError, is_total
+from surgeon.shapes.constraints.input_dims import dim_kind
 
 _MAX_OUT_OF_ROLE = 4  # cases of literals out of role: the original rejects most of these
 

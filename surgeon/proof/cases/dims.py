@@ -16,9 +16,9 @@ from surgeon.proof.cases.reduced_dims import reduced_dims, restore_in_turn
 from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, divides_literal, matches_literal
 from surgeon.proof.region.size_decisions import LONGEST
-from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, is_total, symbols
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
-from surgeon.shapes.constraints.input_dims import SIZES, dim_kind, is_total
+from surgeon.shapes.constraints.input_dims import SIZES, dim_kind
 
 OTHERS = (3, 4, 6, 7, 9, 11)  # for dims of unknown kind: all different, so that a mix-up shows
 LARGER = 16  # times the usual sizes, for nodes that take a window away from each dim

@@ -13,12 +13,12 @@ from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.run_limits import Inputs
+from surgeon.shapes.algebra.size_expressions import is_total
 from surgeon.shapes.constraints.input_dims import (
     DynamicDim,
     check_dim_names,
     dynamic_dims,
     input_dims,
-    is_total,
     known_dims,
     require_sizes,
     required_inputs,

@@ -116,6 +116,10 @@ class Expr:
         call = as_function(self)
         return call is not None and call.kind == "min" and set(call.args) == {1, whole}
 
+    def is_total_of(self, parts: Size) -> bool:
+        """Whether it is the name of a total, and the other size is a sum of past and new tokens, treated as equal."""
+        return isinstance(parts, Expr) and len(parts.terms) > 1 and is_total(str(self)) and str(self) not in str(parts)
+
     def is_part_of_buffer(self, rows: Size, columns: Size, keys: Size) -> bool:
         """Whether it is the size of a slice of a square buffer that has `rows` rows if the buffer has all keys.
 
@@ -134,6 +138,11 @@ class Expr:
         return self._text
 
     __repr__ = __str__
+
+
+def is_total(key: str) -> bool:
+    """Whether a dim of this name counts past and new tokens together."""
+    return "total" in key.lower()
 
 
 Size: TypeAlias = int | Expr

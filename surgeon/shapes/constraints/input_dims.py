@@ -12,7 +12,7 @@ from numbers import Integral
 import onnx
 
 from surgeon.errors import UsageError
-from surgeon.shapes.algebra.size_expressions import SizeError, parse_size, symbol, symbols
+from surgeon.shapes.algebra.size_expressions import SizeError, is_total, parse_size, symbol, symbols
 from surgeon.shapes.algebra.size_expressions import evaluate as value_of
 from surgeon.text import close_matches, join_all
 
@@ -82,11 +82,6 @@ def dim_kind(key: str) -> str:
     """The quantity that a dim of this name counts; "other" if unknown."""
     known = (kind for kind, expression in _KINDS if expression.search(key))
     return next(known, "other") if "[" not in key else "other"
-
-
-def is_total(key: str) -> bool:
-    """Whether a dim of this name counts past and new tokens together."""
-    return "total" in key.lower()
 
 
 def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:

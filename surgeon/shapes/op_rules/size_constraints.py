@@ -10,8 +10,7 @@ from itertools import pairwise
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import AttentionInputs, IndexedTable
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, product, size_max, symbol, symbols
-from surgeon.shapes.constraints.input_dims import is_total
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, is_total, product, size_max, symbol, symbols
 from surgeon.shapes.op_rules.rule_table import axis_labels
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import run_rule
