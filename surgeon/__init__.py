@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from surgeon.display.html.render import page as page
     from surgeon.display.pictures.draw import draw as draw
     from surgeon.display.viewer.view import view as view
+    from surgeon.edits.decoders.decoder_folder import decoder as decoder
     from surgeon.edits.extract_insert import extract as extract
     from surgeon.edits.extract_insert import insert as insert
     from surgeon.edits.merge_split.merge import merge as merge
@@ -113,6 +114,7 @@ _HOMES = {
     "edits.selection": ("Selection",),
     "edits.merge_split.split": ("SplitReport", "split"),
     "edits": ("edits",),
+    "edits.decoders.decoder_folder": ("decoder",),
     "edits.extract_insert": ("extract", "insert"),
     "errors": (
         "CheckFailed",

@@ -24,6 +24,7 @@ BANNED = re.compile(
 )
 # Pages of packages that not every environment of the tests has.
 NEEDED = {
+    "decoders": "onnxruntime_genai",
     "olive": "olive.passes",
     "onnx-ir": "onnx_ir",
     "polygraphy": "polygraphy",

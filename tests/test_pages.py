@@ -27,6 +27,7 @@ from surgeon.errors import UsageError
 from surgeon.testing import parse
 from tests.bench_results import bench_of
 from tests.command_line import ROOT, files_in, gelus, one_sentence, result_in, run
+from tests.decoders.models import decoder
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e\x07"
@@ -83,6 +84,7 @@ def results(tmp_path_factory):
         "edit": edited,
         "run": surgeon.run(recipe, DISTILBERT, out / "ran.onnx")[1],
         "split": split,
+        "decoder": surgeon.decoder(decoder(), out / "decoder", eos=3, keep_graph=True),
         "convert": surgeon.convert(DISTILBERT, output=out / "half.onnx")[1],
         "gate": surgeon.gate(DISTILBERT, baseline=out / "facts.json"),
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),

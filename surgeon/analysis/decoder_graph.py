@@ -99,7 +99,7 @@ def decoder_of(index: Index) -> Decoder | Unavailable:
         >>> from surgeon.ir.index import Index
         >>> model = onnx.load("notebooks/models/tiny_distilbert.onnx", load_external_data=False)
         >>> decoder_of(Index.over(model)).reason
-        'no output is an input with new rows appended, so it has no cache'
+        'no output is an input with new rows appended'
     """
     try:
         return _GraphReading(index).decoder()
@@ -121,7 +121,7 @@ class _GraphReading:
         """The decoder."""
         outputs = self._main.output_names
         found = {name: made for name in outputs if (made := self._appended(name)) is not None}
-        require(found, "no output is an input with new rows appended, so it has no cache")
+        require(found, "no output is an input with new rows appended")
         caches = tuple(self._caches(list(found.values())))
         logits = self._logits([name for name in outputs if name not in found])
         held = {made.past for made in found.values()}

@@ -41,6 +41,7 @@ main.summaries = {
     "Optimise": {
         "rewrite": "Replace subgraphs that rules match, and prove each replacement.",
         "convert": "Convert a model to float16, bfloat16 or another dtype.",
+        "decoder": "Write a folder from which onnxruntime-genai generates text.",
         "upgrade": "Raise the opset without changing what the model computes.",
         "bench": "Compare the latency of models.",
     },

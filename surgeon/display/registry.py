@@ -16,6 +16,7 @@ HOMES = {
     "check": "Findings",
     "comparison": "CheckResult",
     "conversion": "ConvertReport",
+    "decoder": "DecoderReport",
     "diff": "ModelDiff",
     "edit": "EditReport SplitReport",
     "explanation": "Explanation Explanations Mismatch Mismatches",

@@ -16,6 +16,7 @@ __all__ = [
     "protobuf",
     "save",
     "skeleton_edits",
+    "staged_folder",
     "temporary_model",
     "tensors",
 ]

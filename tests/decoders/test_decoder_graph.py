@@ -116,7 +116,7 @@ REASONS = {
     ", as in cross-attention",
     _with_two_scores: "several outputs may be scores of tokens: logits, others",
     _without_scores: "no output has scores of tokens [batch, rows, vocabulary]",
-    _without_caches: "no output is an input with new rows appended, so it has no cache",
+    _without_caches: "no output is an input with new rows appended",
     _without_a_value: "the graph has 2 caches of keys, but 1 of values",
     _with_types: "it is not clear which input holds token ids: input_ids, position_ids, types",
 }

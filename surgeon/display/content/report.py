@@ -109,13 +109,19 @@ def edit_effects(done: AppliedEdit) -> list[str]:
     return [*done.said[:MAX_SENTENCES], *([more] if more else ())] or ["nothing to change"]
 
 
-def _json(report: Report) -> dict[str, Any]:
+def steps_json(report: Report) -> dict[str, Any]:
+    """The JSON value of a report with its steps."""
     return {**report.to_dict(), "parts": [builder_of(part).data(part) for part in report.steps]}
 
 
-@reports(Report, "run", _json)
+@reports(Report, "run", steps_json)
 def document(report: Report) -> Document:
     """The steps of a run."""
+    return steps_document(report, format_count(len(report.steps), "step"))
+
+
+def steps_document(report: Report, change: Text, notes: Iterable[tuple[Text, Text]] = (), files: str = "") -> Document:
+    """The steps of a run.  change: its headline.  notes: further rows.  files: a note on the output."""
     done, words, rows, details = list[tuple[str, Text]](), list[str](), list[tuple[Text, Text]](), list[Block]()
     for number, part in enumerate(report.steps, 1):
         one = builder_of(part).build(part)
@@ -127,8 +133,8 @@ def document(report: Report) -> Document:
         details.append(Section(title, [*summary_blocks(one), *one.details]))
     reason = "; ".join(dict.fromkeys(filter(None, words))) or "no step changed the model"
     first: tuple[Text, Text] = (outcome(report.outcome), reason)
-    steps = format_count(len(report.steps), "step")
-    return headed_document(report, steps, done=labelled_lines(done), rows=[first, *rows], details=details)
+    rows = [first, *rows, *notes]
+    return headed_document(report, change, done=labelled_lines(done), rows=rows, details=details, same=files)
 
 
 def _step_lines(part: Report, one: Document) -> Iterator[tuple[str, Text]]:

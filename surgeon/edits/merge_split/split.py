@@ -1,9 +1,7 @@
 """Splits a model into consecutive parts, each of them a model."""
 
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +9,11 @@ from typing import Any, Literal
 from surgeon.analysis.assumptions.model_assumptions import assumption_lines
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
 from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
-from surgeon.errors import CheckFailed, GraphError, ModelFileError, UsageError
+from surgeon.errors import CheckFailed, GraphError, UsageError
 from surgeon.file.external_data.new_file import MODES
-from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, opened_to_run, returned
-from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
+from surgeon.file.save import ExternalDataMode, OutputModel, save
+from surgeon.file.staged_folder import staged_folder
 from surgeon.pipeline.checks import Checks, PhaseTimer, Saving
 from surgeon.pipeline.editing.claim_check import proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft, declaring
@@ -190,7 +188,7 @@ class _Splitting:
     def into_folder(self, output: Path) -> list[Any]:
         """The parts as files in a folder: all of them or none."""
         folder, mode, made = Path(os.path.abspath(output)), self.saving.external_data, list[Path]()
-        with _staged(folder, self.saving.force) as staging:
+        with staged_folder(folder, "the parts", force=self.saving.force) as staging:
             for draft in self._drafts():
                 path = staging / self.report.parts[-1].name
                 patch = draft.patch(path, whole=mode not in ("auto", "copy"))
@@ -240,45 +238,3 @@ class _Splitting:
         if is_wrong or (found.outcome is Outcome.UNPROVED and self.checks.require_proof):
             how = "The parts differ from the whole model" if is_wrong else "The parts are not proved"
             raise CheckFailed(f"{how}: {found.reason.rstrip('.')}. Nothing was written.", report)
-
-
-@contextmanager
-def _staged(folder: Path, force: bool) -> Iterator[Path]:
-    """A temporary folder that replaces `folder` when the context ends; it is removed if an error is raised."""
-    require_folder(folder.parent)
-    if folder.exists() and not folder.is_dir():
-        raise ModelFileError(f"{folder} is a file. Give a folder for the parts.")
-    is_held = folder.is_dir() and any(folder.iterdir())
-    if is_held and not force:
-        raise ModelFileError(f"{folder} is not empty. Choose another folder, or use --force to write into it.")
-    sweep(folder)
-    staging = temporary_name(folder, ".files")
-    try:
-        staging.mkdir()
-    except OSError as error:
-        raise ModelFileError(f"No folder can be created in {folder.parent} ({error.strerror}).") from error
-    try:
-        yield staging
-        if is_held or not _removes_empty(folder):
-            _move_into(staging, folder)
-        else:
-            os.rename(staging, folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)  # it does not exist any more after success
-
-
-def _removes_empty(folder: Path) -> bool:
-    """Whether an empty folder is removed; a mount point stays."""
-    with suppress(OSError):
-        if folder.is_dir():
-            folder.rmdir()
-    return not folder.exists()
-
-
-def _move_into(staging: Path, folder: Path) -> None:
-    """Move files into a folder with other files; models last, because they refer to data files."""
-    files = [path.relative_to(staging) for path in staging.rglob("*") if path.is_file()]
-    for path in sorted(files, key=lambda path: path.suffix == ".onnx"):
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(staging / path, folder / path)

@@ -1,0 +1,32 @@
+"""The folder of a decoder as blocks."""
+
+from collections.abc import Iterator
+
+from surgeon.display.blocks import Document, Text
+from surgeon.display.content.report import nodes_change, steps_document, steps_json
+from surgeon.display.registry import reports
+from surgeon.edits.decoders.decoder_folder import CONFIG, MODEL, DecoderReport
+from surgeon.text import format_count
+
+
+@reports(DecoderReport, "decoder", steps_json)
+def document(report: DecoderReport) -> Document:
+    """The model of the folder, and the limits of its use."""
+    change: tuple[Text, ...] = (nodes_change(report.nodes),)
+    if report.config:
+        model = report.config["model"]["decoder"]
+        layers, heads = (format_count(model[f"num_{what}"], noun) for what, noun in _COUNTS.items())
+        caches = f"{model['num_key_value_heads']} of keys and values, size {model['head_size']}"
+        change = (*change, f"  {layers}, {heads}, {caches}")
+    return steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}")
+
+
+_COUNTS = {"hidden_layers": "layer", "attention_heads": "head"}
+
+
+def _notes(report: DecoderReport) -> Iterator[tuple[Text, Text]]:
+    """The limits that a user of the folder meets."""
+    if report.config:
+        tokens = f"{report.config['model']['context_length']:,} tokens"
+        shared = "share one buffer" if report.shares_buffers else "have separate buffers"
+        yield "note", f"at most {tokens}; pasts and presents {shared}; onnxruntime-genai pads batches on the right"

@@ -1,0 +1,175 @@
+"""`surgeon.decoder`: from a decoder with a cache to a folder from which onnxruntime-genai generates text."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from surgeon.analysis.decoder_graph import Decoder, decoder_of
+from surgeon.edits.decoders.cache_names import give_templates
+from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable
+from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
+from surgeon.errors import CheckFailed, Unavailable, UsageError
+from surgeon.file.model import Model
+from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.staged_folder import staged_folder
+from surgeon.pipeline.checks import Checks, Progress, Saving
+from surgeon.pipeline.driver import run
+from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.edit_group import edit_groups
+from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.rewriting.rollback import rollback_message
+from surgeon.pipeline.rewriting.rule_run import gc_paused
+from surgeon.pipeline.rewriting.rule_set import RuleSet
+from surgeon.pipeline.transform import Compound, Transform
+from surgeon.proof.check_options import CHECKS, Check, CheckOptions
+from surgeon.rules.catalogue import default_group
+
+MODEL, CONFIG = "model.onnx", "genai_config.json"
+TARGET = "ort"
+"""The target whose rules run: onnxruntime-genai runs models with ONNX Runtime."""
+
+
+@dataclass(slots=True)
+class DecoderReport(Report):
+    """The result of `surgeon.decoder`; its steps are a rewrite, unless the graph is kept, and the names of caches."""
+
+    JSON = "source output outcome assumptions? config parts=steps written seconds"
+
+    decoder: Decoder | None = None
+    """The decoder in the folder."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """The contents of `genai_config.json`."""
+
+    @property
+    def shares_buffers(self) -> bool:
+        """Whether the past and the present of a cache are one buffer."""
+        return bool(self.config["search"]["past_present_share_buffer"])
+
+
+@dataclass(frozen=True, slots=True)
+class GenaiFolder(Edit):
+    """Give caches names by layer, and write the files that onnxruntime-genai reads next to a model."""
+
+    context: int | None = None
+    """Largest number of past and new tokens."""
+    eos: tuple[int, ...] = ()
+    """Tokens that end a text."""
+    pad: int | None = None
+    """Token of padding."""
+    bos: int | None = None
+    """Token that begins a text."""
+    tokenizer: str = ""
+    """Folder of a tokenizer, which is copied; it has the tokens and the context that are not given."""
+    flag = "genai"
+    metavar = ""
+
+    def decoder_in(self, draft: ModelDraft) -> tuple[Decoder, TextFacts]:
+        """The decoder and all facts for its configuration.  Raises UsageError for anything that is missing."""
+        found = decoder_of(draft.index)
+        if isinstance(found, Unavailable):
+            why = f"The model is not a decoder with a cache, because {found.reason}"
+            raise UsageError(f"{why}. Export a decoder of tokens, with its cache as inputs and outputs.")
+        require_runnable(found, draft.skeleton)
+        facts = TextFacts(self.eos, self.pad, self.bos, self.context)
+        facts = facts.over(tokenizer_facts(Path(self.tokenizer))) if self.tokenizer else facts
+        return found, completed_facts(found, facts)
+
+    def apply(self, draft: ModelDraft) -> Iterable[str]:
+        """Rename caches, if their names have no template."""
+        templates = give_templates(draft, self.decoder_in(draft)[0])
+        return (f"caches are renamed to {', '.join(templates)}",) if templates else ()
+
+    def write(self, folder: Path, query_heads: int | None) -> tuple[Decoder, dict[str, Any]]:
+        """Write the configuration and the files of the tokenizer to the folder of the model; returns the configuration.
+
+        query_heads: None if no graph says them.
+        """
+        with Model.open(folder / MODEL) as model:
+            found, facts = self.decoder_in(ModelDraft(model))
+        config = genai_config(found, facts, MODEL, query_heads)
+        (folder / CONFIG).write_text(f"{json.dumps(config, indent=2)}\n", encoding="utf-8")
+        for path in tokenizer_files(Path(self.tokenizer)) if self.tokenizer else ():
+            shutil.copyfile(path, folder / path.name)
+        return found, config
+
+
+def decoder(
+    source: ModelLike,
+    output: str | os.PathLike[str],
+    *,
+    context: int | None = None,
+    eos: int | Sequence[int] = (),
+    pad: int | None = None,
+    bos: int | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    keep_graph: bool = False,
+    check: Check = "sites",
+    require_proof: bool = False,
+    force: bool = False,
+    options: CheckOptions | None = None,
+    progress: Progress | None = None,
+) -> DecoderReport:
+    """Write the folder of a decoder from which onnxruntime-genai generates text: the model, its data and its settings.
+
+    The decoder has its cache of keys and values as inputs and outputs, which surgeon finds in the nodes.  Rules for
+    ONNX Runtime run first, and each replacement is proved.
+
+    Args:
+        source: a path, or a model in memory.
+        output: a new or empty folder, which appears as a whole or not at all.
+        context: largest number of past and new tokens.  Default: that of the tokenizer's folder, or the rows of a table
+            of positions.
+        eos: token that ends a text.
+        pad: token of padding.  Default: that of the tokenizer, or the first of `eos`.
+        bos: token that begins a text.  Default: that of the tokenizer, or none.
+        tokenizer: folder of a tokenizer, which is copied; it has the tokens and the context that are not given.
+        keep_graph: run no rules.  Only names of caches change, if they have no numbers of layers.
+        check: as for `rewrite`.
+        require_proof: treat unproved results as failures.
+        force: write into a folder that contains other files.
+        options: seeds, sizes, tolerances and limits of the checks.
+        progress: as for `rewrite`.
+
+    Returns:
+        A report, with a step for the rules and one for the names of caches.
+
+    Raises:
+        UsageError: the model is not a decoder that onnxruntime-genai runs, or a token or the context is unknown.
+        CheckFailed: a site was rolled back, and the folder has the remaining model; or the model is wrong, and nothing
+            is written.
+
+    Examples:
+        >>> import surgeon
+        >>> try:
+        ...     surgeon.decoder("notebooks/models/tiny_distilbert.onnx", "folder", context=64, eos=0)
+        ... except surgeon.UsageError as error:
+        ...     print(error.what)
+        The model is not a decoder with a cache, because no output is an input with new rows appended.
+    """
+    given = given_facts(eos, pad, bos, context)
+    known = {"context": given.context, "pad": given.pad, "bos": given.bos}
+    last = GenaiFolder(eos=given.eos, tokenizer=str(tokenizer or ""), **known)
+    checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
+    if check in ("sites", "none") and (checks.options.inputs or checks.options.layers):
+        raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
+    with Model.open(resolve_model(source)) as model:  # refuse before the work begins
+        query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
+    rules = RuleSet(default_group(TARGET), target=TARGET)
+    rules.report.default_group = default_group(TARGET)
+    first: list[Transform | Compound] = [] if keep_graph else [rules]
+    report = DecoderReport("", "")
+    with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
+        saving = Saving(staging / MODEL)
+        with gc_paused():
+            run(source, [*first, *edit_groups([last])], checks, saving, report=report)
+        report.decoder, report.config = last.write(staging, query_heads)
+    for step in report.flat:
+        step.output, step.replaces = str(output), False
+    if report.rolled_back:
+        raise CheckFailed(rollback_message(rules.report), report, str(output))
+    return report
