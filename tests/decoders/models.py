@@ -35,6 +35,19 @@ _LAYER = """
   shown{n} = Where(hidden, lowest, scores{n})  weights{n} = Softmax(shown{n})  seen{n} = MatMul(weights{n}, {new_value})
   rows{n} = Transpose<perm = [0, 2, 1, 3]>(seen{n})  flat{n} = Reshape(rows{n}, joined)  x{after} = Add(x{n}, flat{n})
 """
+_GROUPED = """
+<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]>
+decoder (int64[b, s] ids, int64[b, t] mask, float[b, 1, p, 16] pk, float[b, 1, p, 16] pv)
+=> (float[b, s, 13] scores, float[b, 1, t, 16] nk, float[b, 1, t, 16] nv)
+<int64[1] axis = {1}, int64 one = {1}>
+{
+  x = Gather(table, ids)  k = MatMul(x, wk)
+  count = ReduceSum(mask, axis)  last = Sub(count, one)  lasts = Cast<to = 6>(last)
+  size = Shape<start = 1, end = 2>(mask)  total = Cast<to = 6>(size)
+  y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 1>(x, k, k, pk, pv, lasts, total)
+  scores = MatMul(y, head)
+}
+"""
 USUAL: Mapping[str, str] = {
     "ids": "input_ids",
     "mask": "attention_mask",
@@ -65,6 +78,14 @@ def decoder(layers: int = 2, order: Sequence[int] | None = None, **names: str) -
     _rename(model, chosen)
     _add_weights(model, layers)
     onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def grouped() -> ModelProto:
+    """One layer, in which GroupQueryAttention appends to the cache."""
+    model, random = onnx.parser.parse_model(_GROUPED), np.random.default_rng(0)
+    for name, shape in (("table", (13, 64)), ("wk", (64, 16)), ("head", (64, 13))):
+        model.graph.initializer.append(numpy_helper.from_array(random.normal(size=shape).astype(np.float32), name))
     return model
 
 

@@ -12,7 +12,7 @@ from surgeon.edits.decoders.cache_names import template_of
 from surgeon.errors import CheckFailed, ModelFileError, SurgeonError, UsageError
 from tests.command_line import one_sentence, result_in, run
 from tests.decoders.client import generated
-from tests.decoders.models import decoder
+from tests.decoders.models import decoder, grouped
 
 FACTS = {"context": 64, "eos": 31}
 PROMPTS = ([5], [7, 11, 3], [4, 9, 8, 1, 2, 6, 30, 12])
@@ -25,10 +25,12 @@ def config_of(folder):
 def expected(model, prompt, count):
     """The best tokens, with the whole text in each run and no past."""
     session, tokens = onnxruntime.InferenceSession(model.SerializeToString()), list(prompt)
-    ids, mask, positions, *pasts = (one.name for one in session.get_inputs())
     for _ in range(count):
-        feeds = {name: np.zeros((1, 2, 0, 8), np.float32) for name in pasts}
-        feeds |= {ids: [tokens], mask: [[1] * len(tokens)], positions: [[*range(len(tokens))]]}
+        texts = iter(([tokens], [[1] * len(tokens)], [[*range(len(tokens))]]))
+        feeds = {
+            one.name: np.zeros((1, one.shape[1], 0, one.shape[3]), np.float32) if len(one.shape) == 4 else next(texts)
+            for one in session.get_inputs()
+        }
         scores = session.run(None, {name: np.array(value) for name, value in feeds.items()})[0]
         tokens.append(int(scores[0, -1].argmax()))
     return tokens[len(prompt) :]
@@ -52,6 +54,16 @@ def test_the_client_generates_the_same_tokens(names, keep_graph, tmp_path):
     report = surgeon.decoder(model, folder, context=64, eos=eos, keep_graph=keep_graph, check="both")
     assert (report.proved, report.config) == (True, config_of(folder))
     assert [generated(folder, [prompt], 50) for prompt in PROMPTS] == [[text] for text in texts]
+
+
+def test_a_shared_buffer(tmp_path):
+    """GroupQueryAttention writes into the buffer of the past, so the client has one for both."""
+    pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
+    text = expected(grouped(), [5, 3], 40)
+    eos = min({*range(13)}.difference(text))
+    report = surgeon.decoder(grouped(), tmp_path / "out", context=64, eos=eos, keep_graph=True)
+    assert report.config["search"]["past_present_share_buffer"]
+    assert generated(tmp_path / "out", [[5, 3]], 40) == [text]
 
 
 def test_the_configuration(tmp_path):

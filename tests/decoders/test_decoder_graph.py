@@ -7,7 +7,7 @@ import pytest
 from surgeon.analysis.decoder_graph import Decoder, KVCache, decoder_of
 from surgeon.errors import Unavailable
 from surgeon.ir.index import Index
-from tests.decoders.models import decoder
+from tests.decoders.models import decoder, grouped
 
 ODD = {
     "ids": "a",
@@ -19,21 +19,6 @@ ODD = {
     "new_key": "out%d_1",
     "new_value": "out%d_0",
 }
-GROUPED = """
-<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]>
-decoder (int64[b, s] ids, int64[b, t] mask, float[b, 1, p, 16] pk, float[b, 1, p, 16] pv)
-=> (float[b, s, 13] scores, float[b, 1, t, 16] nk, float[b, 1, t, 16] nv)
-<int64[1] axis = {1}, int64 one = {1}>
-{
-  x = Gather(table, ids)  k = MatMul(x, wk)
-  count = ReduceSum(mask, axis)  last = Sub(count, one)  lasts = Cast<to = 6>(last)
-  size = Shape<start = 1, end = 2>(mask)  total = Cast<to = 6>(size)
-  y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 1>(x, k, k, pk, pv, lasts, total)
-  scores = MatMul(y, head)
-}
-"""
-
-
 def found(model):
     return decoder_of(Index.over(model))
 
@@ -50,10 +35,7 @@ def test_caches_are_found_by_their_nodes():
 
 def test_an_attention_that_appends():
     """GroupQueryAttention reads a past and makes a present; the mask is only counted there."""
-    model = onnx.parser.parse_model(GROUPED)
-    for name, shape in (("table", (13, 64)), ("wk", (64, 16)), ("head", (64, 13))):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(shape, np.float32), name))
-    made = found(model)
+    made = found(grouped())
     cache = KVCache("pk", "pv", "nk", "nv", 1, 16, onnx.TensorProto.FLOAT, "com.microsoft::GroupQueryAttention")
     assert made == Decoder("ids", "mask", None, "scores", (cache,), 13, 64, query_heads=4, position_rows=None)
 
