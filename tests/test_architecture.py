@@ -44,7 +44,7 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_600,  # what a graph is as a decoder
+    "analysis": 2_620,  # what a graph is as a decoder
     "authoring": 4_160,
     "automation": 4_420,  # facts about models, and the gate
     "beside the packages": 1_365,  # descriptions of parameters without sentences for Python

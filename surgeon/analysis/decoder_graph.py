@@ -164,10 +164,18 @@ class _GraphReading:
         return 0 if value is None else int(value.type.tensor_type.elem_type)
 
     def _origin(self, name: str) -> str:
-        """The tensor before Identity ops."""
-        while (node := self._main.producers.get(name)) is not None and _data(node).identity_when == "always":
-            name = node.inputs[0]
+        """The tensor before Identity ops, and before Concats with nothing else, as TorchScript writes them."""
+        while (node := self._main.producers.get(name)) is not None:
+            kept = [read for read in node.inputs if not self._is_empty(read)] if _joins(node) else node.inputs
+            if not (len(kept) == 1 and (_joins(node) or _data(node).identity_when == "always")):
+                break
+            name = kept[0]
         return name
+
+    def _is_empty(self, name: str) -> bool:
+        """Whether a tensor is a constant without elements."""
+        value = self._index.constants.array(self._main, name)
+        return value is not None and value.size == 0
 
     def _appended(self, output: str) -> _Appended | None:
         """The input that an output extends by new rows; None if it extends none."""

@@ -19,6 +19,9 @@ ODD = {
     "new_key": "out%d_1",
     "new_value": "out%d_0",
 }
+KEY = "past_key_values.0.key"
+
+
 def found(model):
     return decoder_of(Index.over(model))
 
@@ -47,6 +50,19 @@ def test_sizes_that_are_written_as_names():
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField("dim_value"):
                 dim.dim_param = str(dim.dim_value)
+    assert found(model) == found(decoder())
+
+
+@pytest.mark.parametrize("inputs", [[KEY], ["none", KEY]], ids=len)
+def test_a_concat_with_nothing_before_the_past(inputs):
+    """TorchScript writes a Concat of one tensor, since a cache of transformers begins as an empty tensor."""
+    model = decoder()
+    for place, node in enumerate(model.graph.node):
+        if node.output[0] == "present.0.key":
+            node.input[0] = "begun"
+            model.graph.node.insert(place, onnx.helper.make_node("Concat", inputs, ["begun"], axis=2))
+            break
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros((1, 2, 0, 8), np.float32), "none"))
     assert found(model) == found(decoder())
 
 
