@@ -16,6 +16,7 @@ from surgeon.display.registry import BUILDERS, HOMES
 from surgeon.display.viewer.server import ViewerServer
 from surgeon.errors import SurgeonError
 from tests.command_line import ROOT, gelus, rule_file, run, strict_json
+from tests.decoders.models import decoder
 
 RULES = "rewrite in.onnx out.onnx --rules"
 COMMANDS = {
@@ -46,6 +47,7 @@ COMMANDS = {
     "rules gelu,silu": 0,
     "rules nms": 0,
     "rules ./my_rules.py:wrong --prove": 1,
+    "decoder decoder.onnx folder --eos 2 --keep-graph": 0,
     "gate in.onnx --update": 0,
     "run recipe.toml in.onnx out.onnx": 0,
     "run recipe.toml --over i*.onnx --to fused": 0,
@@ -108,6 +110,7 @@ def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     gelus(tmp_path)
     gelus(tmp_path, 3, name="other.onnx")
+    onnx.save(decoder(), "decoder.onnx")
     gelus(tmp_path, name="same.onnx")
     picture = onnx.parser.parse_model(PICTURE)
     onnx.save(picture, tmp_path / "picture.onnx")

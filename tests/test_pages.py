@@ -86,6 +86,7 @@ def results(tmp_path_factory):
         "split": split,
         "decoder": surgeon.decoder(decoder(), out / "decoder", eos=3, keep_graph=True),
         "convert": surgeon.convert(DISTILBERT, output=out / "half.onnx")[1],
+        "quantize": surgeon.convert(DISTILBERT, "int8", output=out / "int8.onnx")[1],
         "gate": surgeon.gate(DISTILBERT, baseline=out / "facts.json"),
         "fleet": surgeon.run_many(surgeon.Recipe([surgeon.Rules("gelu")]), DISTILBERT, to=out / "fleet"),
         "rule": surgeon.patterns.activations.gelu.gelu,

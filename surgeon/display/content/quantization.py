@@ -13,7 +13,7 @@ _SHOWN = 3  # layers with the largest errors
 _HEADS = ("node", "op", "weight", "size", "weight off by", "output off by")
 
 
-@reports(QuantizeReport, "convert")
+@reports(QuantizeReport, "quantize")
 def document(report: QuantizeReport) -> Document:
     """A quantisation of weights."""
     before, after = (f"{size / 1e6:,.1f}" for size in report.bytes)
