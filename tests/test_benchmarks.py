@@ -164,10 +164,10 @@ def test_surgeon_without_a_file_misses_the_bar() -> None:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("first rewrite, proved", Cost(51_000, 230)),
+        ("first rewrite, proved", Cost(51_000, 232)),  # modules of the kinds of models in memory, and of plugins
         ("second rewrite, proved", Cost(40_000, 170)),
-        ("first rewrite, not proved", Cost(20_000, 175)),
-        ("second rewrite, not proved", Cost(9_000, 120)),
+        ("first rewrite, not proved", Cost(20_000, 179)),
+        ("second rewrite, not proved", Cost(9_000, 122)),
         ("second rewrite, proved, no shapes declared", Cost(40_000, 170)),
     ],
 )

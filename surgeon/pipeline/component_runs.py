@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model_like import joined, parts_of
-from surgeon.pipeline.reports.component_reports import ComponentReports
 from surgeon.pipeline.reports.report import Report
 from surgeon.result_base import ModelAndReport
 
@@ -40,6 +39,8 @@ def for_each_component(function: F) -> F:
                 result, reports[name] = failed.result, failed.report
                 failures.append(f"{name}: {failed}")
             made[name] = part if result is None else result
+        from surgeon.pipeline.reports.component_reports import ComponentReports  # not at the top: few runs need it
+
         is_same = all(made[name] is part for name, part in parts.items())
         whole, report = source if is_same else joined(source, made), ComponentReports.of(reports)
         if failures:
