@@ -33,6 +33,8 @@ LISTED = {
     "edits.detection.find_head": (FOUND, "NonMaxSuppression Pow"),
     "edits.detection.head_columns": (FOUND, "Concat ReduceMax Slice Split TopK"),
     "edits.strip_qdq": (FOUND, "Clip Identity"),
+    "edits.decoders.genai_config": (FOUND, "GroupQueryAttention"),
+    "precision.weights.quantized_model": (BUILT, "GatherBlockQuantized MatMulNBits Reshape"),
     "edits.model_io.retype": (BUILT, "Cast"),
     "pipeline.editing.node_insertion": (BUILT, "Cast"),
     "pipeline.editing.inline_branch": (FOUND, "Identity If"),
