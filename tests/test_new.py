@@ -1,6 +1,7 @@
 """`surgeon new`: files that pass without a change, or none."""
 
 import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,7 +13,11 @@ from tests.command_line import ROOT, one_sentence, process, run
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
+    """Without modules that files of other tests in this process have left, which would be in the way of new ones."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if "pytest-of-" not in folder])
+    for name in ("squared", "my_rules"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def test_files_pass_as_they_are(tmp_path):
