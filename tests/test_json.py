@@ -46,7 +46,7 @@ COMMANDS = {
     "rules": 0,
     "rules gelu,silu": 0,
     "rules nms": 0,
-    "rules ./my_rules.py:wrong --prove": 1,
+    "rules ./my_rules.py:raising --prove": 1,
     "decoder decoder.onnx folder --eos 2 --keep-graph": 0,
     "gate in.onnx --update": 0,
     "run recipe.toml in.onnx out.onnx": 0,
