@@ -65,6 +65,12 @@ def fused_families() -> Mapping[str, FusedFamily]:
     return {family.name: family for family in sorted(found, key=lambda family: family.name)}
 
 
+@cache
+def fused_ops() -> Ops:
+    """The ops of all families."""
+    return frozenset().union(*(family.ops for family in fused_families().values()))
+
+
 def count_families(ops: Mapping[str, int]) -> dict[str, int]:
     """The number of fused ops by family.  ops: the number of nodes by qualified op."""
     counts = {family.name: sum(ops.get(op, 0) for op in family.ops) for family in fused_families().values()}

@@ -1,7 +1,7 @@
 """`python -m tests.gate FOLDER [--opset N] [--torchscript] [--facts FILE]`: twenty small networks with random weights.
 
 It exports them and, with --facts, writes the facts of the gate about them.  `nox -s facts` does so for each release of
-torch in an environment of its own.
+torch in a separate environment.
 """
 
 import argparse

@@ -329,6 +329,16 @@ def test_without_a_baseline_the_facts_are_printed(zoo: Path, monkeypatch: pytest
     assert not (zoo / "none.json").exists()
 
 
+def test_two_models_of_one_name_are_refused(zoo: Path, tmp_path: Path) -> None:
+    """Outside the folder of the baseline a model has only the name below its pattern."""
+    for folder in ("one", "other"):
+        shutil.copytree(zoo / "models", tmp_path / folder)
+    given = [str(tmp_path / folder / "a.onnx") for folder in ("one", "other")]
+    with pytest.raises(UsageError, match="would have the same name a.onnx. Put the baseline into a common folder"):
+        surgeon.gate(given, baseline=zoo / "facts.json")
+    assert len(surgeon.gate(given, baseline=tmp_path / "facts.json", rules="gelu").models) == 2
+
+
 def test_a_file_that_is_no_baseline_is_refused(zoo: Path) -> None:
     other = zoo / "other.json"
     other.write_text("[]", encoding="utf-8")

@@ -18,6 +18,11 @@ class GateRule:
     help: str
     """The remedy, one or two sentences."""
 
+    @property
+    def title(self) -> str:
+        """Id and name, as reports print them."""
+        return f"{self.id} {self.name}"
+
 
 FUSION_LOST = GateRule(
     "SG001",

@@ -1,11 +1,12 @@
-"""The nearest miss of a lost fusion: the node where its rule stops, and why."""
+"""The nearest misses of lost fusions: the node where a rule stops, and the reason."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from surgeon.automation.gate.model_comparison import Difference
+from surgeon.automation.gate.gate_rules import FUSION_LOST
+from surgeon.automation.gate.model_comparison import Difference, joined
 from surgeon.diagnostics.explanation import explanations
 from surgeon.file.model import Model
 from surgeon.ops.traversal import node_label, nodes_of
@@ -14,34 +15,33 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.targets.inspection.provenance import source_frames
 
 
-def with_nearest_miss(lost: Difference, source: str, settings: Mapping[str, Any], fired: Sequence[str]) -> Difference:
-    """The difference with the nearest miss of a rule of its family in the cause, and the lines that led to its node.
+def with_nearest_mismatches(
+    found: Iterable[Difference], source: str, settings: Mapping[str, Any], fired: Collection[str]
+) -> list[Difference]:
+    """The differences of a model, each lost fusion with the nearest miss of a rule of its family, and its lines.
 
     source: path of the model; one in a store is not read again.  fired: rules that rewrote the model of the baseline.
     """
     path = Path(source)
     if not path.is_file():
-        return lost
-    names = fused_families()[lost.subject].rules
-    found = list(_misses(path, settings, names))
-    found.sort(key=lambda miss: (miss.rule not in fired, miss.rule != lost.subject, -miss.matched))
-    if not found:
-        return lost
-    best = found[0]
-    where = f" at {best.node}" if best.node else ""
-    cause = "; ".join(filter(None, [lost.cause, f"nearest miss of {best.rule}{where}: {best.reason}"]))
-    frames = _frames(path, best.node)
-    return replace(lost, cause=cause, nodes=(best.node,) if best.node else (), frames=frames)
-
-
-def _misses(path: Path, settings: Mapping[str, Any], names: frozenset[str]) -> Iterator[Mismatch]:
-    """The misses of rules of a family, if the rules that run are among them."""
-    for explanation in explanations(path, settings["rules"], target=settings["target"], ep=settings["ep"], top=1):
-        yield from (miss for miss in explanation.misses if miss.rule in names)
-
-
-def _frames(path: Path, name: str) -> tuple[tuple[str, int], ...]:
-    """The lines of the user's program that led to a node of the model; empty for a node that a rule made."""
+        return list(found)
+    explained = explanations(path, settings["rules"], target=settings["target"], ep=settings["ep"], top=1)
+    mismatches = [miss for explanation in explained for miss in explanation.misses]
     with Model.open(path) as model:
-        found = next((node for node in nodes_of(model.skeleton) if name and node_label(node) == name), None)
-        return () if found is None else tuple(source_frames(found))
+        return [_with_mismatch(one, mismatches, fired, model) if one.rule is FUSION_LOST else one for one in found]
+
+
+def _with_mismatch(lost: Difference, mismatches: Iterable[Mismatch], fired: Collection[str], model: Model) -> Difference:
+    """A lost fusion with the nearest miss: of a rule that fired, if possible of the main rule of its family."""
+    names = fused_families()[lost.subject].rules
+    near = [miss for miss in mismatches if miss.rule in names]
+    best = min(near, key=lambda miss: (miss.rule not in fired, miss.rule != lost.subject, -miss.matched), default=None)
+    if best is None:
+        return lost
+    where = f" at {best.node}" if best.node else ""
+    cause = joined(lost.cause, f"nearest miss of {best.rule}{where}: {best.reason}")
+    if not best.node:
+        return replace(lost, cause=cause)
+    nodes = (node for node in nodes_of(model.skeleton) if node_label(node) == best.node)
+    frames = next(map(source_frames, nodes), [])  # a rule made a node that the model does not have
+    return replace(lost, cause=cause, nodes=(best.node,), frames=tuple(frames))

@@ -51,6 +51,11 @@ class Difference(JsonRecord):
         """Whether the model is worse than in the baseline."""
         return self.rule is not None
 
+    @property
+    def text(self) -> str:
+        """The difference and its cause."""
+        return f"{self.what} ({self.cause})" if self.cause else self.what
+
 
 def compare_facts(
     model: str,
@@ -83,11 +88,12 @@ def compare_facts(
         found = [] if now.is_refused and then.is_refused else [Difference(what, rule)]
     else:
         cause = _cause(then, now, versions)
-        found = [replace(one, cause=_joined(one.cause, cause)) for one in _changes(then, now, tolerance, why)]
+        found = [replace(one, cause=joined(one.cause, cause)) for one in _changes(then, now, tolerance, why)]
     return sorted((replace(one, model=model) for one in found), key=lambda one: not one.is_regression)
 
 
-def _joined(*clauses: str) -> str:
+def joined(*clauses: str) -> str:
+    """Clauses as one text, without empty ones."""
     return "; ".join(filter(None, clauses))
 
 
@@ -213,7 +219,7 @@ def _cause(then: ModelFacts, now: ModelFacts, versions: str) -> str:
     """Changes of the exporter and its opsets or, for an equal export, of packages: they explain a difference."""
     one, two = then.export, now.export
     if one.structure == two.structure:
-        return _joined("the export is the same", versions)
+        return joined("the export is the same", versions)
     changes = [f"{one.producer} → {two.producer}"] if one.producer != two.producer else []
     for domain in one.opsets.keys() & two.opsets.keys():
         if one.opsets[domain] != two.opsets[domain]:

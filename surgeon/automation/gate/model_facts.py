@@ -7,7 +7,7 @@ from typing import Any
 
 from surgeon.automation.fleet.fleet_row import WRONG, FleetRow
 from surgeon.result_base import JsonRecord
-from surgeon.rules.fused_families import count_families, fused_families
+from surgeon.rules.fused_families import count_families, fused_ops
 
 DYNAMIC = "?"
 _TENSOR = re.compile(r"(?P<dtype>[\w ]+)(?:\[(?P<dims>.*)\])?")
@@ -81,6 +81,11 @@ class ModelFacts(JsonRecord):
         return count_families(self.fused or {})
 
     @property
+    def families_text(self) -> str:
+        """The number of fused ops by family, as a list."""
+        return ", ".join(f"{family} {count:,}" for family, count in self.families.items())
+
+    @property
     def is_refused(self) -> bool:
         """Whether the model has no result: it cannot be read, loaded or finished."""
         return self.outcome in WRONG and self.outcome != "failed"
@@ -94,7 +99,7 @@ class ModelFacts(JsonRecord):
 def facts_of(row: FleetRow) -> ModelFacts:
     """The facts of a row of a fleet."""
     known, ops = row.facts, row.facts.get("ops")
-    fused = frozenset().union(*(family.ops for family in fused_families().values()))
+    fused = fused_ops()
     return ModelFacts(
         row.outcome,
         known.get("inputs", {}),

@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,9 @@ from surgeon.automation.fleet.model_sources import Sources, listed_models
 from surgeon.automation.fleet.run_many import OnRow, OnStart, run_many
 from surgeon.automation.gate.baseline_file import BASELINE, Baseline, read_baseline
 from surgeon.automation.gate.gate_result import FailOn, GateResult
-from surgeon.automation.gate.gate_rules import FUSION_LOST
-from surgeon.automation.gate.lost_fusion import with_nearest_miss
-from surgeon.automation.gate.model_comparison import Difference, compare_facts, version_changes
+from surgeon.automation.gate.gate_rules import FUSION_LOST, OP_UNSUPPORTED
+from surgeon.automation.gate.lost_fusion import with_nearest_mismatches
+from surgeon.automation.gate.model_comparison import Difference, compare_facts, joined, version_changes
 from surgeon.automation.gate.model_facts import facts_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.errors import UsageError
@@ -91,7 +91,7 @@ def gate(
         _require_same(path, known.settings, settings)
     recipe = Recipe([Rules(str(settings["rules"]))], target, ep)
     with tempfile.TemporaryDirectory() as folder:
-        names = dict(_named(sources, path))
+        names = _named(sources, path)
         table, to = Path(folder) / "models.jsonl", Path(folder) / "results"
         lines = (json.dumps({"source": source, "model": name}) for name, source in names.items())
         table.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -108,7 +108,7 @@ def gate(
         ) as fleet:
             result = GateResult(str(path), settings, sources=names, has_baseline=known is not None, fail_on=fail_on)
             result.models = {row.model: facts_of(row) for row in fleet}
-            result.differences = [] if known is None else list(_differences(known, result, fleet, tolerance))
+            result.differences = [] if known is None else _differences(known, result, fleet, tolerance)
     if update:
         Baseline(settings, dict(dependency_versions()), result.models).write(path)
         result.updated = True
@@ -126,13 +126,21 @@ def _require_same(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -
         )
 
 
-def _named(sources: Sources, baseline: Path) -> Iterator[tuple[str, str]]:
-    """The models by name: their path below the folder of the baseline or, elsewhere, below that of the pattern."""
+def _named(sources: Sources, baseline: Path) -> dict[str, str]:
+    """The models by name: their path below the folder of the baseline or, elsewhere, below that of the pattern.
+
+    Raises UsageError for two models of one name.
+    """
     home = Path(os.path.abspath(baseline)).parent
+    found: dict[str, str] = {}
     for model in listed_models(sources):
         path = Path(os.path.abspath(model.source))
         is_below = "://" not in model.source and path.is_relative_to(home)
-        yield path.relative_to(home).as_posix() if is_below else model.name, model.source
+        name = path.relative_to(home).as_posix() if is_below else model.name
+        if found.setdefault(name, model.source) != model.source:
+            both = f"{found[name]} and {model.source}"
+            raise UsageError(f"{both} would have the same name {name}. Put the baseline into a common folder of both.")
+    return found
 
 
 def _remove(to: Path, row: FleetRow) -> None:
@@ -141,23 +149,27 @@ def _remove(to: Path, row: FleetRow) -> None:
         (to / row.model).parent.joinpath(location or Path(row.model).name).unlink(missing_ok=True)
 
 
-def _differences(known: Baseline, result: GateResult, fleet: Fleet, tolerance: float) -> Iterator[Difference]:
-    """All differences from a baseline, regressions first, each lost fusion with the nearest miss."""
+def _differences(known: Baseline, result: GateResult, fleet: Fleet, tolerance: float) -> list[Difference]:
+    """All differences from a baseline, regressions first, with the nodes that they concern."""
     found: list[Difference] = []
     versions = version_changes(known.versions, dependency_versions())
     for name in sorted(known.models.keys() | result.models.keys()):
         then, now = known.models.get(name), result.models.get(name)
-        row = fleet[name] if now is not None else None
+        row = None if now is None else fleet[name]
         why = "" if row is None else row.why
-        unsupported: Mapping[str, Any] = {} if row is None else row.facts.get("unsupported", {})
-        for one in compare_facts(name, then, now, tolerance=tolerance, why=why, versions=versions):
-            if one.rule is FUSION_LOST and then is not None:
-                found.append(with_nearest_miss(one, result.sources[name], result.settings, list(then.rules)))
-            elif one.is_regression and one.subject in unsupported:
-                entry = unsupported[one.subject]
-                frames = tuple((str(file), int(line)) for file, line in entry["frames"])
-                cause = "; ".join(filter(None, [entry["reason"], one.cause]))
-                found.append(replace(one, cause=cause, nodes=tuple(entry["nodes"]), frames=frames))
-            else:
-                found.append(one)
-    yield from sorted(found, key=lambda one: (not one.is_regression, one.model))
+        changes = compare_facts(name, then, now, tolerance=tolerance, why=why, versions=versions)
+        if row is not None:
+            changes = [_located(one, row.facts.get("unsupported", {})) for one in changes]
+        if then is not None and any(one.rule is FUSION_LOST for one in changes):
+            changes = with_nearest_mismatches(changes, result.sources[name], result.settings, then.rules)
+        found += changes
+    return sorted(found, key=lambda one: (not one.is_regression, one.model))
+
+
+def _located(one: Difference, unsupported: Mapping[str, Any]) -> Difference:
+    """The difference with the reason, the nodes and the lines of an op that the target lacks."""
+    if one.rule is not OP_UNSUPPORTED:
+        return one
+    entry = unsupported[one.subject]
+    frames = tuple((str(file), int(line)) for file, line in entry["frames"])
+    return replace(one, cause=joined(entry["reason"], one.cause), nodes=tuple(entry["nodes"]), frames=frames)

@@ -52,8 +52,7 @@ def _summary(fleet: Fleet) -> Iterator[tuple[Text, Text]]:
     advice = "from an earlier run. Delete it, or fix the model and run again."
     yield "stale", f"{stale}: {advice}" if stale else ""
     for change in fleet.changes[:SHOWN]:
-        cause = f" ({change.cause})" if change.cause else ""
-        yield "worse" if change.is_regression else "other", f"{change.model}: {change.what}{cause}"
+        yield "worse" if change.is_regression else "other", f"{change.model}: {change.text}"
     yield "", and_more(len(fleet.changes) - SHOWN, "changes (--report FILE has all)").lstrip()
     news = Counter("worse" if change.is_regression else "other" for change in fleet.since)
     yield "since", ", ".join(f"{count:,} {word}" for word, count in news.items()) + " since the last run" * bool(news)

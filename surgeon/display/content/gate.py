@@ -37,10 +37,9 @@ def _summary(found: GateResult, others: list[Difference]) -> Iterator[tuple[Text
         yield "", and_more(len(rows) - SHOWN, "models (-v shows all)").lstrip()
     for one in found.regressions:
         rule = one.rule
-        cause = f" ({one.cause})" if one.cause else ""
         tone = "bad" if rule is not None and found.stops(rule) else "warning"
-        name = "" if rule is None else f"{rule.id} {rule.name}"
-        yield Span(name, tone), (Span(one.model, "code"), f": {one.what}{cause}")
+        name = "" if rule is None else rule.title
+        yield Span(name, tone), (Span(one.model, "code"), f": {one.text}")
     if others:
         yield "other", (format_count(len(others), "harmless change"), Span("; details: -v", "shell"))
     regressed = len(found.regressions)
@@ -69,14 +68,14 @@ def _update(found: GateResult) -> str:
 
 def _line(facts: ModelFacts) -> str:
     """The facts about a model in a line."""
-    fused = ", ".join(f"{family} {count:,}" for family, count in facts.families.items())
+    fused = facts.families_text
     lacks = f"; the target cannot run {', '.join(facts.unsupported)}" if facts.unsupported else ""
     return f"{facts.outcome}, {format_count(facts.nodes, 'node')}{'; ' * bool(fused)}{fused}{lacks}"
 
 
 def _table(caption: str, found: Iterable[Difference]) -> Table:
     rows = [
-        ("" if one.rule is None else f"{one.rule.id} {one.rule.name}", Span(one.model, "code"), one.what, one.cause)
+        ("" if one.rule is None else one.rule.title, Span(one.model, "code"), one.what, one.cause)
         for one in found
     ]
     return Table(caption, ("rule", "model", "what", "cause"), rows)

@@ -48,8 +48,8 @@ def _case(name: str, regressions: list[Difference], found: GateResult) -> Elemen
 
 def _lines(regressions: Iterable[Difference]) -> Iterable[str]:
     for one in regressions:
-        rule = "" if one.rule is None else f"{one.rule.id} {one.rule.name}: "
-        yield without_folders(f"{rule}{one.what}{f' ({one.cause})' if one.cause else ''}")
+        rule = "" if one.rule is None else f"{one.rule.title}: "
+        yield without_folders(f"{rule}{one.text}")
 
 
 def _valid(text: str) -> str:

@@ -42,7 +42,7 @@ def _headline(found: GateResult) -> str:
 def _regressions(found: GateResult, names: Mapping[str, str]) -> list[Sequence[str]]:
     signs = {one.rule: "❌" if one.rule is not None and found.stops(one.rule) else "⚠️" for one in found.regressions}
     rules = [(one, one.rule) for one in found.regressions if one.rule is not None]
-    return [(signs[rule], f"{rule.id} {rule.name}", *_change(one, names)) for one, rule in rules]
+    return [(signs[rule], rule.title, *_change(one, names)) for one, rule in rules]
 
 
 def _change(one: Difference, names: Mapping[str, str]) -> Sequence[str]:
@@ -51,8 +51,8 @@ def _change(one: Difference, names: Mapping[str, str]) -> Sequence[str]:
 
 def _facts(found: GateResult, names: Mapping[str, str]) -> Iterator[Sequence[str]]:
     for name, facts in found.models.items():
-        fused = ", ".join(f"{family} {count:,}" for family, count in facts.families.items())
-        yield f"<code>{_escaped(names[name])}</code>", facts.outcome, f"{facts.nodes:,}", _escaped(fused)
+        title = f"<code>{_escaped(names[name])}</code>"
+        yield title, facts.outcome, f"{facts.nodes:,}", _escaped(facts.families_text)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], room: int) -> str:

@@ -52,7 +52,6 @@ def _result(one: Difference, rule: GateRule, found: GateResult, repository: Repo
     """A regression.  Its place is the line that led to its node or, without one, the model."""
     model = _location(*_model_frame(one.model, found, repository))
     frame = repository.own_frame(one.frames)
-    cause = f" ({one.cause})" if one.cause else ""
     nodes = f", node {one.nodes[0]}" if one.nodes else ""
     about = {"id": 1, "message": {"text": f"The model {one.model}{nodes}"}}
     key = hashlib.sha256("\0".join((rule.id, one.model, one.subject)).encode()).hexdigest()[:32]
@@ -60,7 +59,7 @@ def _result(one: Difference, rule: GateRule, found: GateResult, repository: Repo
         "ruleId": rule.id,
         "ruleIndex": GATE_RULES.index(rule),
         "level": rule.level,
-        "message": {"text": f"{one.model}: {one.what}{cause}."},
+        "message": {"text": f"{one.model}: {one.text}."},
         "locations": [model if frame is None else _location(*frame)],
         "relatedLocations": [model | about],
         "partialFingerprints": {"surgeonGate/v1": key, "primaryLocationLineHash": f"{key}:1"},  # the latter for GitHub

@@ -9,7 +9,6 @@ from surgeon.diagnostics.target_check import check, checkable_targets
 from surgeon.file.model import Model
 from surgeon.ir.scope import qualified_name
 from surgeon.ir.structure_hash import structure_hash
-from surgeon.ops.traversal import imports_of, nodes_of
 from surgeon.proof.check_options import CheckOptions
 from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.targets.inspection.model_summary import inspect, type_text
@@ -33,14 +32,13 @@ def contents_of(result: Path, recipe: Recipe, options: CheckOptions) -> dict[str
     found = inspect(result)
     with Model.open(result) as model:
         graph = model.skeleton.graph
-        ops = Counter(qualified_name(node.domain, node.op_type) for node in nodes_of(model.skeleton))
         inputs = {name: type_text(value.type, with_names=False) for name, value in required_inputs(graph).items()}
         outputs = {value.name: type_text(value.type, with_names=False) for value in graph.output}
-        opsets = imports_of(model.skeleton.opset_import)
+    ops = {qualified_name(domain, op): count for domain, counts in found.ops.items() for op, count in counts.items()}
     return {
         "inputs": inputs,
         "outputs": outputs,
-        "opsets": {domain or "ai.onnx": version for domain, version in opsets.items()},
+        "opsets": found.opsets,
         "producer": found.producer,
         "weights": dict(sorted((Counter(found.inside) + Counter(found.outside)).items())),
         "ops": dict(sorted(ops.items())),
