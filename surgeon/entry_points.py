@@ -5,7 +5,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -18,6 +20,17 @@ RULES, TARGETS, EDITS, RENDERERS, KINDS = GROUPS
 def entry_points(group: str = RULES) -> "tuple[EntryPoint, ...]":
     """The entry points of a group, in order; read again if a folder of packages has changed."""
     return points_of(tuple(_dated(sys.path)))[group]
+
+
+def loaded(point: "EntryPoint", what: str) -> Any:
+    """The object of an entry point.  Raises UsageError if it cannot be loaded.  what: the noun in the message."""
+    try:
+        return point.load()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"The {what} {point.name!r} ({point.value}) cannot be loaded ({reason}). Fix or remove its package."
+        ) from error
 
 
 def _dated(places: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from surgeon.entry_points import TARGETS, entry_points
+from surgeon.entry_points import TARGETS, entry_points, loaded
 from surgeon.errors import SurgeonError, UsageError
 
 if TYPE_CHECKING:
@@ -225,13 +225,7 @@ def _own(name: str) -> BaseTarget:
 
 def _loaded(point: "EntryPoint") -> BaseTarget:
     """The target of an entry point.  Raises UsageError if it cannot be loaded."""
-    try:
-        found = point.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UsageError(
-            f"The target {point.name!r} ({point.value}) cannot be loaded ({reason}). Fix or remove its package."
-        ) from error
+    found = loaded(point, "target")
     if not isinstance(found, BaseTarget) or found.name != point.name:
         raise UsageError(f"{point.value} is not a surgeon.Target named {point.name!r}. Fix or remove its package.")
     return found

@@ -1,4 +1,4 @@
-"""Rewrites that measure: what is written, what stays, and what the report says.  Latencies follow from the nodes.
+"""`rewrite --measure`: the model that is written, the forms that stay, and the report.  Latencies follow from nodes.
 
 The real machine is not asked, so that no test depends on it: a node of each operator takes as long as a table says.
 """

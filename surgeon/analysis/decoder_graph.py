@@ -5,6 +5,7 @@ found in the nodes: the output is a Concat of the input and new rows, or an atte
 Names decide nothing.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -338,7 +339,7 @@ class _GraphReading:
             if traits.products.kind in ("matmul", "einsum"):
                 _, *heads = self.sizes(user.inputs[1 - slot])[:-2] or [None]
                 known = [size for size in heads if size is not None]
-                return _product(known) if known and len(known) == len(heads) else None
+                return math.prod(known) if known and len(known) == len(heads) else None
         return None
 
     @staticmethod
@@ -372,11 +373,3 @@ def _dim(dim: TensorShapeProto.Dimension) -> object:
 def _number(size: object) -> int | None:
     """A size as a number, also if its name consists of digits; None for a dynamic one."""
     return size if isinstance(size, int) else int(text) if (text := str(size).strip()).isdecimal() else None
-
-
-def _product(sizes: Iterable[int]) -> int:
-    """The product of sizes."""
-    result = 1
-    for size in sizes:
-        result *= size
-    return result

@@ -6,13 +6,12 @@ with the name of that package.  A kind is looked for only if its package is impo
 
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
-from surgeon.entry_points import KINDS, entry_points
+from surgeon.entry_points import KINDS, entry_points, loaded
 from surgeon.errors import UsageError
 from surgeon.file.external_data.held_tensors import HeldModel, HeldTensors
 
@@ -78,16 +77,9 @@ def _kinds() -> Iterator[Kind]:
             yield _loaded(point)
 
 
-@cache
 def _loaded(point: "EntryPoint") -> Kind:
     """The kind of another package.  Raises UsageError if it cannot be loaded."""
-    try:
-        found = point.load()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UsageError(
-            f"The kind of models {point.name!r} ({point.value}) cannot be loaded ({reason}). Fix or remove its package."
-        ) from error
+    found = loaded(point, "kind of models")
     if not isinstance(found, Kind):
         raise UsageError(f"{point.value} is not a surgeon.file.kinds.Kind. Fix or remove its package.")
     return found

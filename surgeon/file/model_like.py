@@ -98,7 +98,7 @@ def model_name(source: ModelLike, unnamed: str = "") -> str:
 
 def is_in_memory(source: object) -> bool:
     """Whether a source is not a path, so that results are returned in memory.  Raises UsageError as `resolve_model`."""
-    return _kind(source) is not None or isinstance(source, (ModelProto, HeldModel))
+    return _kind(source) is not None or is_proto(source)
 
 
 def is_proto(source: object) -> bool:

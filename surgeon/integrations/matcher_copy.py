@@ -6,6 +6,7 @@ nodes sees the result.  Weights stay in their file: a large tensor is read when 
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -16,6 +17,7 @@ from onnxscript.optimizer import basic_constant_propagation
 from surgeon.connected_components import reachable
 from surgeon.errors import ConditionFailed
 from surgeon.file.external_data.locations import EXTERNAL, tensors_of
+from surgeon.integrations.ir_difference import fill
 from surgeon.ir.index import Index
 from surgeon.ir.index_patch import commit
 from surgeon.ir.scope import Node, Scope
@@ -86,16 +88,12 @@ class MatcherCopy:
             del tensor.external_data[:]
             tensor.external_data.add(key="location", value=str(len(stored) - 1))
         self.model = onnx_ir.from_proto(proto)
-        functions = [function.graph for function in self.model.functions.values()]
-        for graph in (graph for main in (self.model.graph, *functions) for graph in (main, *main.subgraphs())):
-            for value in graph.initializers.values():
-                value.const_value = self._on_demand(value.const_value, stored)
+        mains = [self.model.graph, *(function.graph for function in self.model.functions.values())]
+        for main in mains:
+            fill(main, partial(self._on_demand, stored=stored))
+        for graph in (graph for main in mains for graph in (main, *main.subgraphs())):
             values = (*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs))
             self.names.update((value, value.name or "") for value in values)
-            for node in graph:
-                for name, item in list(node.attributes.items()):
-                    if item.type == onnx_ir.AttributeType.TENSOR and not item.is_ref():
-                        node.attributes[name] = onnx_ir.AttrTensor(name, self._on_demand(item.value, stored))
 
     @property
     def is_current(self) -> bool:

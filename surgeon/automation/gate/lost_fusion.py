@@ -1,4 +1,4 @@
-"""The nearest misses of lost fusions: the node where a rule stops, and the reason."""
+"""The nearest misses of lost fusions: nodes at which rules stop, with the reasons."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -31,7 +31,9 @@ def with_nearest_mismatches(
         return [_with_mismatch(one, mismatches, fired, model) if one.rule is FUSION_LOST else one for one in found]
 
 
-def _with_mismatch(lost: Difference, mismatches: Iterable[Mismatch], fired: Collection[str], model: Model) -> Difference:
+def _with_mismatch(
+    lost: Difference, mismatches: Iterable[Mismatch], fired: Collection[str], model: Model
+) -> Difference:
     """A lost fusion with the nearest miss: of a rule that fired, if possible of the main rule of its family."""
     names = fused_families()[lost.subject].rules
     near = [miss for miss in mismatches if miss.rule in names]

@@ -56,14 +56,11 @@ def completed_facts(decoder: Decoder, facts: TextFacts) -> TextFacts:
     """
     rows = decoder.position_rows
     found = facts.over(TextFacts(context=rows))
-    missing = {
-        "the longest context": () if found.context else ("--context N",),
-        "the token that ends a text": () if found.eos else ("--eos N",),
-    }
-    asked = {what: options for what, options in missing.items() if options}
-    if asked:
-        options = " and ".join(option for group in asked.values() for option in group)
-        raise UsageError(f"The graph does not say {' and '.join(asked)}. Give {options}, or --tokenizer DIR.")
+    needed = (found.context, "the longest context", "--context N"), (found.eos, "the token that ends a text", "--eos N")
+    missing = {what: option for value, what, option in needed if not value}
+    if missing:
+        options = " and ".join(missing.values())
+        raise UsageError(f"The graph does not say {' and '.join(missing)}. Give {options}, or --tokenizer DIR.")
     if rows is not None and found.context is not None and found.context > rows:
         raise UsageError(f"The context is {found.context:,}, but the table of positions has {rows:,} rows.")
     found.require_tokens(decoder.vocabulary)

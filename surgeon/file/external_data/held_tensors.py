@@ -76,8 +76,7 @@ class HeldTensors:
             self._known[id(owner)] = self._parts[part.start] = part
             self.size += max(-(-part.size // _STEP), 1) * _STEP
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", location), ("offset", part.start), ("length", part.size)):
-            tensor.external_data.add(key=key, value=str(value))
+        point_to(tensor, location, part.start, part.size)
 
     def owner(self, start: int) -> Any:
         """The owner of the data at an offset."""
@@ -211,6 +210,12 @@ class HeldTensors:
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"{path} cannot be read: {error}. Load the model again.") from None
         return self._maps[path]
+
+
+def point_to(tensor: onnx.TensorProto, location: str, start: int, size: int) -> None:
+    """Add the entries of a tensor's range of bytes in a data file."""
+    for key, value in (("location", location), ("offset", start), ("length", size)):
+        tensor.external_data.add(key=key, value=str(value))
 
 
 @dataclass(frozen=True)

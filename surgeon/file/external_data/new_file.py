@@ -14,7 +14,7 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.held_tensors import MemorySpan
+from surgeon.file.external_data.held_tensors import MemorySpan, point_to
 from surgeon.file.io.file_copy import copy_data, open_read, write_all
 from surgeon.file.protobuf.byte_edits import FileSpan, read_span
 from surgeon.file.protobuf.payloads import RAW, Body, size_of
@@ -87,8 +87,7 @@ class NewDataFile:
 
     def refer(self, tensor: onnx.TensorProto, start: int, size: int) -> None:
         """Point a tensor to its data in the file."""
-        for key, value in (("location", self.location), ("offset", start), ("length", size)):
-            tensor.external_data.add(key=key, value=str(value))
+        point_to(tensor, self.location, start, size)
 
     def write(self, handle: int) -> None:
         """Write the data to an empty file; the kernel copies those of other files."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.file.external_data.held_tensors import HeldTensors, MemorySpan
+from surgeon.file.external_data.held_tensors import HeldTensors, MemorySpan, point_to
 from surgeon.file.external_data.locations import EXTERNAL, extent_of, tensors_of
 from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
@@ -37,8 +37,7 @@ def file_referencing_model(made: onnx.ModelProto, held: Mapping[str, HeldTensors
             tensor.raw_data = span.held.read(span.start, 0, span.size)
             continue
         folders.add(span.path.parent)
-        for key, value in (("location", span.path.name), ("offset", span.start), ("length", span.size)):
-            tensor.external_data.add(key=key, value=str(value))
+        point_to(tensor, span.path.name, span.start, span.size)
     return folders.pop() if len(folders) == 1 else None
 
 
@@ -70,7 +69,6 @@ def self_referencing_model(model: Model) -> onnx.ModelProto | None:
             tensor.ClearField("data_location")
             tensor.raw_data = model.data[start:end]
             continue
-        for key, value in (("location", model.path.name), ("offset", start), ("length", end - start)):
-            tensor.external_data.add(key=key, value=str(value))
+        point_to(tensor, model.path.name, start, end - start)
         tensor.data_location = EXTERNAL
     return made

@@ -113,16 +113,16 @@ class GreedyDriver:
         plan = rule.plan(self.settings.target, scope.opset)
         if isinstance(plan, RulePlan):
             for compiled in plan.sources:
-                yield from self._matches(rule, plan, compiled, scope)
+                yield from ((match, fragment) for match, _, fragment in self._matches(rule, plan, compiled, scope))
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = self._plan(rule, scope)
         if plan is None or not self.acceptance.runs(rule):
             return
         for compiled in plan.sources:
-            for match, fragment in self._matches(rule, plan, compiled, scope):
-                self._keep_state(self._rule_of(match, rule) or rule, match)
-                step = self.splicer.apply(match, fragment, match.rule or rule.name)
+            for match, own, fragment in self._matches(rule, plan, compiled, scope):
+                self._keep_state(own, match)
+                step = self.splicer.apply(match, fragment, own.name)
                 self.replay.took(step)
                 self._growth += len(step.added) - len(step.removed)
                 if self._growth > self._allowed_growth:
@@ -148,8 +148,8 @@ class GreedyDriver:
 
     def _matches(
         self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, scope: Scope
-    ) -> Iterator[tuple[Match, Replacement]]:
-        built: list[Replacement] = []
+    ) -> Iterator[tuple[Match, Rule, Replacement]]:
+        built: list[tuple[Rule, Replacement]] = []
         refused = self._refused.setdefault(_place(rule, scope), {})
 
         def accept(match: Match) -> bool:
@@ -167,11 +167,11 @@ class GreedyDriver:
                 if label not in refused:  # the first refusal at a node is of the best match
                     refused[label] = declined_mismatch(own, match, root, why)
                 return False
-            built[:] = [fragment]
+            built[:] = [(own, fragment)]
             return True
 
         for match in find(self.index, compiled, scope, accept):
-            yield match, built[0]
+            yield match, *built[0]
 
     def _rule_of(self, match: Match, rule: Rule) -> Rule | None:
         """The rule of a match: the rule that runs or one that shares its search; None if that one is not selected."""

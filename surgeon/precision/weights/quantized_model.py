@@ -1,7 +1,7 @@
 """Quantised copies of one model; kept nodes are given by their addresses, because each copy is built anew."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
-from surgeon.file.temporary_model import temporary_model
 from surgeon.ops.traits.weight_ops import LOOKUP
 from surgeon.ops.traversal import imports_of, unique_name
 from surgeon.pipeline.editing.draft import ModelDraft
@@ -23,6 +22,7 @@ from surgeon.precision.weights.weight_layers import (
     quantizable_weights,
 )
 from surgeon.precision.weights.weight_rounding import BlockRounding, Part, WeightLoss
+from surgeon.precision.writing.draft_file import draft_as_file
 
 DOMAIN = "com.microsoft"
 
@@ -95,14 +95,9 @@ class QuantizedModelBuilder:
             writer.finish(weights if not restored else ())
         return made
 
-    @contextmanager
-    def as_file(self, built: QuantizedModel) -> Iterator[OutputModel]:
+    def as_file(self, built: QuantizedModel) -> AbstractContextManager[OutputModel]:
         """A copy as a runtime reads it: a file next to the source if that is a file."""
-        if self._model.path is None:
-            yield built.draft.made_from(built.draft.patch(self._output).apply())
-            return
-        with temporary_model(built.draft.source, built.draft.patch, self._output) as path:
-            yield path
+        return draft_as_file(built.draft, self._output)
 
 
 class _WeightWriter:

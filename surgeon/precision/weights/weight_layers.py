@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import onnx
 
+from surgeon.connected_components import reachable
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas.attribute_values import dtype_name
@@ -195,17 +196,6 @@ def _factor_of_rows(index: Index, node: Node) -> str:
                 waiting += new
     if not factors:
         return ""
-    reached = _depending(scope, start)
+    reached = reachable([start], lambda name: [out for reader in scope.readers(name) for out in reader.outputs if out])
     others = (name for name in factors if name not in reached and not index.constants.is_constant(scope, name))
     return next(others, "")
-
-
-def _depending(scope: Scope, start: str) -> set[str]:
-    """The tensors of a scope that depend on one."""
-    found, waiting = {start}, [start]
-    while waiting:
-        for reader in scope.readers(waiting.pop()):
-            new = [name for name in reader.outputs if name and name not in found]
-            found.update(new)
-            waiting += new
-    return found

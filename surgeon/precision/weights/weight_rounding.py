@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from surgeon.file.io.file_copy import read_into, write_at
-from surgeon.file.tensors.decoding import Array, dtype_of
+from surgeon.file.tensors.decoding import Array, dtype_of, raw_size
 
 Part = Literal["codes", "table", "scales", "zeros", "restored"]
 """Integers of a product, or of a lookup in the same bytes; scales; zero points; and floats with the rounded values."""
@@ -45,15 +45,6 @@ class BlockRounding:
     def blocks(self, columns: int) -> int:
         """The number of blocks of a row; the last may be padded."""
         return -(-columns // self.block)
-
-    def row_bytes(self, part: Part, columns: int, dtype: Any) -> int:
-        """Bytes of one row of a part."""
-        blocks = self.blocks(columns)
-        if part == "scales":
-            return blocks * int(dtype.itemsize)
-        if part == "zeros":
-            return (blocks * self.bits + 7) // 8
-        return columns * int(dtype.itemsize) if part == "restored" else blocks * self.block * self.bits // 8
 
     def scales(self, rows: Array) -> tuple[Array, Array, Array]:
         """The elements `[rows, blocks, block]` of rows of a weight, the scales and the zero points `[rows, blocks]`.
@@ -168,8 +159,7 @@ class RoundedPart:
 
     def changed_size(self, size: int) -> int:
         """The bytes of the part."""
-        rows, columns = self._sizes
-        return rows * self.rounding.row_bytes(self.part, columns, dtype_of(self.old))
+        return raw_size(self.tensor(""))
 
     def source_size(self, size: int) -> int:
         """The bytes of the weight: each part depends on all of them."""
@@ -205,7 +195,7 @@ class RoundedPart:
 
     def _parts(self, read: Any) -> Iterator[tuple[int, Array]]:
         """Pieces of the part in order, each with its first byte.  read: elements of the stored weight by two slices."""
-        (rows, columns), dtype = self._sizes, dtype_of(self.old)
+        rows, columns = self._sizes
         if self.part in ("codes", "table"):
             self.seen.error = self.seen.total = 0.0
             self.seen.is_known = True
@@ -213,7 +203,7 @@ class RoundedPart:
         length, other = (columns, rows) if across else (rows, columns)
         step = max(_PANEL // max(other, 1), 1)
         step = -(-step // self.rounding.block) * self.rounding.block
-        each = other * dtype.itemsize if across else self.rounding.row_bytes(self.part, columns, dtype)
+        each = self.changed_size(0) // max(length, 1)
         for first in range(0, length, step):
             some, every = slice(first, min(first + step, length)), slice(0, other)
             panel = read(some, every) if self.transposed or across else read(every, some)

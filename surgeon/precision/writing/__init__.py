@@ -1,3 +1,3 @@
 """Writing a plan of dtypes into the model."""
 
-__all__ = ["conversion_candidates", "type_check"]
+__all__ = ["conversion_candidates", "draft_file", "type_check"]

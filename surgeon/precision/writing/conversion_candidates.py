@@ -1,14 +1,13 @@
 """Converted copies of one model; kept nodes are given by place, because each copy is built anew."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
-from surgeon.file.temporary_model import temporary_model
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, KnownDtypes, TensorKey
 from surgeon.precision.analyses.mask_sentinels import MaskSentinels
@@ -17,6 +16,7 @@ from surgeon.precision.measuring.range_instrumentation import Tensor
 from surgeon.precision.planning.dtype_plan import DtypePlan, plan_dtypes
 from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.precision.writing.apply_plan import DtypeWriter
+from surgeon.precision.writing.draft_file import draft_as_file
 from surgeon.precision.writing.function_specialization import specialize_functions
 
 Io = Literal["keep", "convert"]
@@ -117,11 +117,6 @@ class CandidateBuilder:
         by_address = {scope.address: scope for scope in dtype_graph.scopes} if stored else {}
         return {(by_address[address], name): reason for (address, name), reason in stored.items()}
 
-    @contextmanager
-    def as_file(self, built: Candidate) -> Iterator[OutputModel]:
+    def as_file(self, built: Candidate) -> AbstractContextManager[OutputModel]:
         """A converted copy as a runtime reads it: a file next to the source if that is a file."""
-        if self._model.path is None:
-            yield built.draft.made_from(built.draft.patch(self._output).apply())
-            return
-        with temporary_model(built.draft.source, built.draft.patch, self._output) as path:
-            yield path
+        return draft_as_file(built.draft, self._output)

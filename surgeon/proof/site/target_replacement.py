@@ -20,7 +20,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.target_registry import TargetRuntime
 
 Feeds = Mapping[str, np.ndarray]
-INT32 = np.iinfo(np.int32)
+_INT32 = np.iinfo(np.int32)
 
 
 def open_replacement(case: ProofCase, sides: RegionModels, elsewhere: Callable[[], Oracle]) -> Oracle:
@@ -172,7 +172,7 @@ class TargetArithmetic:
 def _is_special(array: np.ndarray) -> bool:
     """Whether floats are not finite, denormal, or so large that their squares overflow, or integers exceed int32."""
     if array.dtype.kind in "iu":
-        return bool(np.any((array > INT32.max) | (array < INT32.min)))
+        return bool(np.any((array > _INT32.max) | (array < _INT32.min)))
     if dtype_name(array) not in TOLERANCES:
         return False
     limits, size = ml_dtypes.finfo(array.dtype), np.abs(array)

@@ -25,8 +25,10 @@ def nodes_on_cpu(
     except SessionError as error:
         reason = f"ONNX Runtime does not load the model under {runtime.label}: {error.message.rstrip('.')}"
         return [Diagnostic("load", "", reason, count=1)]
+    if not left:
+        return []
     named: dict[tuple[str, str], list[Node]] = {}
-    for node in (node for scope in Index(model).scopes if left for node in scope.nodes):
+    for node in (node for scope in Index(model).scopes for node in scope.nodes):
         named.setdefault((op_text(node), node.proto.name), []).append(node)
     found, reason = DiagnosticCollector(), f"{runtime.label} does not take it, so it runs on the CPU"
     for (op, name), count in Counter(left).items():
