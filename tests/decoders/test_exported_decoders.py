@@ -6,13 +6,16 @@ import surgeon
 from tests.decoders.client import generated
 from tests.sampling import chosen
 
-EXPORTS = [("dynamo", 20), ("dynamo", 23), ("transformers", 20)]
-NAMES = ("llama", "qwen3", "gpt2", "mistral", "gemma3")
 COUNT = 64
 
 
 def every() -> list[tuple[str, str, int]]:
-    return [(name, *export) for name in NAMES for export in EXPORTS]
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("transformers.exporters", reason="transformers before 5 has no exporter")
+    from tests.decoders.architectures import CONFIGS
+    from tests.decoders.exported import EXPORTS
+
+    return [(name, *export) for name in CONFIGS for export in EXPORTS]
 
 
 @pytest.mark.parametrize(
@@ -26,13 +29,14 @@ def test_greedy_tokens(name, exporter, opset, tmp_path):
     pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("transformers.exporters", reason="transformers before 5 has no exporter")
-    from tests.decoders import exported
+    from tests.decoders import architectures
+    from tests.decoders.exported import export
 
-    made = exported.model(name)
-    texts = [exported.tokens(made, prompt, COUNT) for prompt in exported.PROMPTS]
+    made = architectures.model(name)
+    texts = [architectures.tokens(made, prompt, COUNT) for prompt in architectures.PROMPTS]
     assert len({token for text in texts for token in text}) >= 10
-    eos = min({*range(exported.VOCABULARY)}.difference(*texts))
-    exported.export(made, exporter, opset, tmp_path / "in.onnx")
+    eos = min({*range(architectures.VOCABULARY)}.difference(*texts))
+    export(made, exporter, opset, tmp_path / "in.onnx")
     for keep_graph in (True, False):
         folder = tmp_path / f"out{keep_graph}"
         report = surgeon.decoder(
@@ -41,5 +45,5 @@ def test_greedy_tokens(name, exporter, opset, tmp_path):
         assert (report.nodes[0] == report.nodes[1]) is keep_graph
         model = report.config["model"]["decoder"]
         assert (model["num_hidden_layers"], model["num_attention_heads"]) == (2, 4)
-        for prompt, text in zip(exported.PROMPTS, texts, strict=True):
+        for prompt, text in zip(architectures.PROMPTS, texts, strict=True):
             assert generated(folder, [prompt], COUNT) == [text], (keep_graph, len(prompt))
