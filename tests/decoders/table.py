@@ -1,9 +1,9 @@
 """What becomes of exported decoders, as Markdown: `python -m tests.decoders.table --architectures llama --time llama`.
 
-The first table has a line for each export.  Nodes and attentions are counted before and after `surgeon.decoder`.  Tokens
-are the first ones equal to those of `transformers.generate`, of 64, for prompts of 1, 2, 7, 40 and 300 tokens, and for
-a batch of 2, 7 and 40 tokens that is padded on the right.  The second table has times of a larger model, in one run
-with one thread: of the exported graph, of surgeon's, and of the graphs that others write for onnxruntime-genai.
+The first table has a line for each export.  Nodes are counted before and after `surgeon.decoder`.  Tokens are the first
+ones equal to those of `transformers.generate`, of 64, for prompts of 1, 2, 7, 40 and 300 tokens, and for a batch of 2,
+7 and 40 tokens that is padded on the right.  The second table has times of a larger model, in one run with one thread:
+of the exported graph, of surgeon's, and of the graphs that others write for onnxruntime-genai.
 """
 
 import argparse
@@ -48,12 +48,12 @@ class Footnotes:
             self.texts.append(text)
         return f"– ({self.texts.index(text) + 1})"
 
-    def tried(self, made: Callable[[], Any]) -> Any:
+    def tried(self, made: Callable[..., Any], *given: Any) -> Any:
         """What a function returns, or a cell that says why it returned nothing: other programs fail in many ways."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                return made()
-        except Exception as error:
+                return made(*given)
+        except Exception as error:  # noqa: BLE001
             return self.mark(f"{type(error).__name__}: {error}")
 
 
@@ -101,7 +101,7 @@ def lines(name: str, exports: Sequence[tuple[str, int]], options: argparse.Names
     references = References(name)
     for exporter, opset in exports:
         cells = [name, f"{exporter} {opset}"]
-        source = notes.tried(lambda: _export_path(options.folder, name, exporter, opset))
+        source = notes.tried(_export_path, options.folder, name, exporter, opset)
         if isinstance(source, str):
             yield [*cells, source, *[""] * 4]
             continue
@@ -120,7 +120,7 @@ def _result_cells(
     before, after = report.nodes
     shares = bool(report.config["search"]["past_present_share_buffer"])
     separate, shared = (
-        notes.tried(lambda sharing=sharing: references.equal(folder, sharing)) if sharing <= shares else ""
+        notes.tried(references.equal, folder, sharing) if sharing <= shares else ""
         for sharing in (False, True)
     )
     nodes = f"{before:,} → {after:,}"
