@@ -505,6 +505,20 @@ CASES = [
         "surgeon upgrade IN OUT --opset 12",
     ),
     Case(
+        "surgeon.edits.decoders.last_logits.apply",
+        at(
+            14,
+            "(int64[b, s] ids, float[b, 1, p, 8] pk, float[b, 1, p, 8] pv) "
+            "=> (float[b, s, 13] y, float[b, 1, t, 8] nk, float[b, 1, t, 8] nv) "
+            "<int64[2] z = {13, 8}, int64[2] w = {8, 13}, int64[1] i = {1}> "
+            "{ e = ConstantOfShape(z) x = Gather(e, ids) k = Unsqueeze(x, i) nk = Concat<axis = 2>(pk, k) "
+            "nv = Concat<axis = 2>(pv, k) c = Transpose<perm = [0, 1, 3, 2]>(nk) a = MatMul(k, c) d = Softmax(a) "
+            "f = MatMul(d, nv) o = Squeeze(f, i) h = ConstantOfShape(w) y = MatMul(o, h) }",
+        ),
+        "edit IN OUT --last-logits",
+        "surgeon upgrade IN OUT --opset 15",
+    ),
+    Case(
         "surgeon.edits.dynamic_dims.op_constraints._require_input",
         at(9, "(float[4, 6] x) => (float[4, 6] y) { s = Slice<axes = [0], starts = [0], ends = [4]>(x) y = Relu(s) }"),
         "edit IN OUT --free 0=batch",

@@ -28,6 +28,7 @@ LIBRARIES = {"onnx", "numpy", "onnxruntime", "onnx_graphsurgeon", "rich", "torch
 OF_TWO_MEANINGS = {"--from", "--to", "--keep", "--name", "--output", "--jobs", "--ep", "--target", "--opset", "--with"}
 OF_TWO_MEANINGS |= {"--dtype", "--dim"}  # sizes of generated inputs, and of a TensorRT engine
 OF_TWO_MEANINGS |= {"--at"}  # tensors to cut at, and a shape of the inputs
+OF_TWO_MEANINGS |= {"--last-logits"}  # an edit, and a setting of a folder
 OF_TWO_MEANINGS |= {"--rules"}  # convert runs none by default
 CONTEXT = click.Context(main, info_name="surgeon", **main.context_settings)
 

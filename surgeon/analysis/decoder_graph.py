@@ -309,7 +309,8 @@ class _GraphReading:
                 traits = traits_of(node.op)
                 if node.op in PERIODIC or slot in [lookup.indices for lookup in traits.indexing.lookups]:
                     return True
-                ends = traits.dtype.returns_bool, traits.shape.reads_only_shape, traits.numerics.is_softmax
+                is_choice = traits.numerics.is_softmax or traits.numerics.is_argsort_like
+                ends = traits.dtype.returns_bool, traits.shape.reads_only_shape, is_choice
                 sums = traits.numerics.reduces or (traits.numerics.accumulates and not traits.products.kind)
                 to = node.attribute("to") if traits.dtype.is_cast else None
                 is_truth = to is not None and to.i == TensorProto.BOOL

@@ -99,7 +99,7 @@ class PrependImage(KeyedEdit):
             )
         inner = draft.fresh(f"{self.input}_normalized")
         source, own = split_boundary_tensor(draft, value, inner)
-        add_nodes(draft, self._nodes(dtype, channels), {self.input: _DTYPES[self.dtype]}, [inner], in_front=True)
+        add_nodes(draft, self._nodes(dtype, channels), {self.input: _DTYPES[self.dtype]}, [inner], at=0)
         draft.claim.make(source, (own,), lambda pictures: self._computed(pictures, dtype, channels))
         self._retype(value)
         how = [f"{self.dtype} {self.layout}"]

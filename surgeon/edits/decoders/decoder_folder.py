@@ -11,6 +11,7 @@ from typing import Any
 from surgeon.analysis.decoder_graph import Decoder, decoder_of
 from surgeon.edits.decoders.cache_names import give_templates
 from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable
+from surgeon.edits.decoders.last_logits import LastLogits
 from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
 from surgeon.errors import CheckFailed, Unavailable, UsageError
 from surgeon.file.model import Model
@@ -108,6 +109,7 @@ def decoder(
     bos: int | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
+    last_logits: bool = False,
     check: Check = "sites",
     require_proof: bool = False,
     force: bool = False,
@@ -129,6 +131,7 @@ def decoder(
         bos: token that begins a text.  Default: that of the tokenizer, or none.
         tokenizer: folder of a tokenizer, which is copied; it has the tokens and the context that are not given.
         keep_graph: run no rules.  Only names of caches change, if they have no numbers of layers.
+        last_logits: score only the last token of each text, which the client reads; a prompt takes less time.
         check: as for `rewrite`.
         require_proof: treat unproved results as failures.
         force: write into a folder that contains other files.
@@ -161,12 +164,13 @@ def decoder(
         query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
     rules = RuleSet(default_group(TARGET), target=TARGET)
     rules.report.default_group = default_group(TARGET)
+    edits: list[Edit] = [LastLogits(), last] if last_logits else [last]
     first: list[Transform | Compound] = [] if keep_graph else [rules]
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)
         with gc_paused():
-            run(source, [*first, *edit_groups([last])], checks, saving, report=report)
+            run(source, [*first, *edit_groups(edits)], checks, saving, report=report)
         report.decoder, report.config = last.write(staging, query_heads)
     for step in report.flat:
         step.output, step.replaces = str(output), False

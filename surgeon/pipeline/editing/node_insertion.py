@@ -50,12 +50,12 @@ def _casts(dtype: int, opset: int) -> bool:
 
 
 def add_nodes(
-    draft: ModelDraft, build: Build, reads: Mapping[str, int], makes: Sequence[str], *, in_front: bool = False
+    draft: ModelDraft, build: Build, reads: Mapping[str, int], makes: Sequence[str], *, at: int | None = None
 ) -> None:
     """Insert the nodes that `build` adds into the main graph.
 
     reads: input tensors and their dtypes (TensorProto.DataType).  makes: names of the outputs; inner tensors get unused
-    names.  in_front: insert the nodes first, not last.
+    names.  at: the index of the first new node.  Default: after all others.
     """
     graph = Graph(opset=opset_of(draft))
     inputs = [gs.Variable(name, onnx.helper.tensor_dtype_to_np_dtype(dtype), None) for name, dtype in reads.items()]
@@ -76,7 +76,7 @@ def add_nodes(
     for tensor in made.graph.initializer:
         tensor.name = names[tensor.name]
     draft.store(*made.graph.initializer)
-    place = 0 if in_front else len(draft.graph.node)
+    place = len(draft.graph.node) if at is None else at
     for number, node in enumerate(made.graph.node):
         draft.graph.node.insert(place + number, node)
     known = imports_of(draft.skeleton.opset_import)
