@@ -50,8 +50,8 @@ BUDGETS = {
     "beside the packages": 1_380,  # descriptions of parameters without sentences for Python
     "cli": 2_825,  # the commands of an assistant and of the gate; the folder of a decoder
     "diagnostics": 1_820,  # nodes that a plugin leaves to the CPU
-    "display": 7_230,  # the manuals of a name, for a command and an assistant; the gate; losses of weights
-    "edits": 7_580,  # bounds of sizes that depend on data; folders of decoders, scores of last tokens
+    "display": 7_245,  # the manuals of a name, for a command and an assistant; the gate; losses of weights; decoding
+    "edits": 7_620,  # bounds of sizes that depend on data; folders of decoders, their proof, scores of last tokens
     "file": 5_380,  # kinds of models in memory, tensors that stay with them, results by component, computed data
     "integrations": 1_620,  # assistants, Olive, polygraphy, rule sets of onnxscript, models of onnx_ir and torch
     "ir": 2_570,  # plugins in the default domain, and a hash of the structure

@@ -9,8 +9,8 @@ class CheckChoice:
 
     check: str = "auto"
     """sites: prove each site separately.  model: run the whole model before and after under ONNX Runtime, and compare.
-    auto: the same, but only if the result does not follow from the graph itself.  both: sites and model.  none: no
-    check."""
+    auto: the same, but only if the result does not follow from the graph itself.  both: sites and model.
+    decode: sites, and compare decoding of the new model with the original on each sequence.  none: no check."""
     require_proof: bool = False
     """Treat unproved results as failures."""
 

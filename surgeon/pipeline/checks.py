@@ -19,6 +19,7 @@ Whole = Literal["always", "auto", "never"]
 WORDS: dict[str, tuple[bool, Whole]] = {
     "auto": (True, "auto"),
     "sites": (True, "auto"),
+    "decode": (True, "auto"),
     "model": (False, "always"),
     "both": (True, "always"),
     "none": (False, "never"),

@@ -131,13 +131,14 @@ def test_the_client_reads_a_padded_batch(tmp_path):
     pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("transformers.exporters", reason="transformers before 5 has no exporter")
-    from tests.decoders import exported
+    from tests.decoders import architectures
+    from tests.decoders.exported import export
 
-    made, prompts = exported.model("llama"), exported.PROMPTS[1:4]
-    texts = [exported.tokens(made, prompt, 64) for prompt in prompts]
+    made, prompts = architectures.model("llama"), architectures.PROMPTS[1:4]
+    texts = [architectures.tokens(made, prompt, 64) for prompt in prompts]
     assert len({token for text in texts for token in text}) >= 10
-    eos = min({*range(exported.VOCABULARY)}.difference(*texts))
-    exported.export(made, "dynamo", 20, tmp_path / "in.onnx")
+    eos = min({*range(architectures.VOCABULARY)}.difference(*texts))
+    export(made, "dynamo", 20, tmp_path / "in.onnx")
     facts = {"context": 512, "eos": eos, "pad": 0, "keep_graph": True, "last_logits": True}
     report = surgeon.decoder(tmp_path / "in.onnx", tmp_path / "out", **facts)
     assert (report.outcome, [done.edit.flag for done in report.edits]) == ("proved", ["last-logits", "genai"])

@@ -6,6 +6,7 @@ from surgeon.display.blocks import Document, Text
 from surgeon.display.content.report import nodes_change, steps_document, steps_json
 from surgeon.display.registry import reports
 from surgeon.edits.decoders.decoder_folder import CONFIG, MODEL, DecoderReport
+from surgeon.proof.check_result import CheckResult
 from surgeon.text import format_count
 
 
@@ -18,10 +19,17 @@ def document(report: DecoderReport) -> Document:
         layers, heads = (format_count(model[f"num_{what}"], noun) for what, noun in _COUNTS.items())
         caches = f"{model['num_key_value_heads']} of keys and values, size {model['head_size']}"
         change = (*change, f"  {layers}, {heads}, {caches}")
-    return steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}")
+    return steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}", proof=_proof(report.check))
 
 
 _COUNTS = {"hidden_layers": "layer", "attention_heads": "head"}
+
+
+def _proof(check: CheckResult | None) -> str:
+    """The comparison of decoding, as a clause."""
+    if check is None or check.worst is None or not check.proved:
+        return "" if check is None else f"decoding: {check.reason}"
+    return f"decoding equal to the original for each sequence by itself (largest error {check.worst.max_abs:.2g})"
 
 
 def _notes(report: DecoderReport) -> Iterator[tuple[Text, Text]]:

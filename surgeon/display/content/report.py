@@ -120,8 +120,10 @@ def document(report: Report) -> Document:
     return steps_document(report, format_count(len(report.steps), "step"))
 
 
-def steps_document(report: Report, change: Text, notes: Iterable[tuple[Text, Text]] = (), files: str = "") -> Document:
-    """The steps of a run.  change: its headline.  notes: further rows.  files: a note on the output."""
+def steps_document(
+    report: Report, change: Text, notes: Iterable[tuple[Text, Text]] = (), files: str = "", proof: str = ""
+) -> Document:
+    """The steps of a run.  change: its headline.  notes: further rows.  files: a note on the output.  proof: of all."""
     done, words, rows, details = list[tuple[str, Text]](), list[str](), list[tuple[Text, Text]](), list[Block]()
     for number, part in enumerate(report.steps, 1):
         one = builder_of(part).build(part)
@@ -131,6 +133,7 @@ def steps_document(report: Report, change: Text, notes: Iterable[tuple[Text, Tex
         done += _step_lines(part, one)
         title = (outcome(part.outcome), f" {number}. {'edits' if isinstance(part, EditReport) else 'rules'}")
         details.append(Section(title, [*summary_blocks(one), *one.details]))
+    words, details = [*words, proof], [*details, *proof_section(report.check)]
     reason = "; ".join(dict.fromkeys(filter(None, words))) or "no step changed the model"
     first: tuple[Text, Text] = (outcome(report.outcome), reason)
     rows = [first, *rows, *notes]

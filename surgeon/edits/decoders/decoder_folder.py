@@ -4,33 +4,37 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from surgeon.analysis.decoder_graph import Decoder, decoder_of
 from surgeon.edits.decoders.cache_names import give_templates
+from surgeon.edits.decoders.decoding_proof import DecodingProof
 from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable
 from surgeon.edits.decoders.last_logits import LastLogits
 from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
 from surgeon.errors import CheckFailed, Unavailable, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import ModelLike, resolve_model
+from surgeon.file.model_like import ModelLike, opened_to_run, resolve_model
 from surgeon.file.staged_folder import staged_folder
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.editing.edit_group import edit_groups
-from surgeon.pipeline.reports.report import Report
+from surgeon.pipeline.reports.report import UNCHANGED, Report
 from surgeon.pipeline.rewriting.rollback import rollback_message
 from surgeon.pipeline.rewriting.rule_run import gc_paused
 from surgeon.pipeline.rewriting.rule_set import RuleSet
 from surgeon.pipeline.transform import Compound, Transform
-from surgeon.proof.check_options import CHECKS, Check, CheckOptions
+from surgeon.proof.check_options import CheckOptions
 from surgeon.rules.catalogue import default_group
 
 MODEL, CONFIG = "model.onnx", "genai_config.json"
+DecoderCheck: TypeAlias = Literal["sites", "model", "both", "decode", "none"]
+CHECKS = ("sites", "model", "both", "decode", "none")
 TARGET = "ort"
 """The target whose rules run: onnxruntime-genai runs models with ONNX Runtime."""
 
@@ -39,12 +43,17 @@ TARGET = "ort"
 class DecoderReport(Report):
     """The result of `surgeon.decoder`; its steps are a rewrite, unless the graph is kept, and the names of caches."""
 
-    JSON = "source output outcome assumptions? config parts=steps written seconds"
+    JSON = "source output outcome assumptions? config check? parts=steps written seconds"
 
     decoder: Decoder | None = None
     """The decoder in the folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """The contents of `genai_config.json`."""
+
+    @property
+    def own_outcome(self) -> str:
+        """The outcome of the comparison of decoding; unchanged without one."""
+        return UNCHANGED if self.check is None else self.check.outcome.value
 
     @property
     def shares_buffers(self) -> bool:
@@ -110,7 +119,7 @@ def decoder(
     tokenizer: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
     last_logits: bool = False,
-    check: Check = "sites",
+    check: DecoderCheck = "sites",
     require_proof: bool = False,
     force: bool = False,
     options: CheckOptions | None = None,
@@ -132,7 +141,8 @@ def decoder(
         tokenizer: folder of a tokenizer, which is copied; it has the tokens and the context that are not given.
         keep_graph: run no rules.  Only names of caches change, if they have no numbers of layers.
         last_logits: score only the last token of each text, which the client reads; a prompt takes less time.
-        check: as for `rewrite`.
+        check: as for `rewrite`.  "decode": sites, and decoding of the new model, token by token in padded batches, is
+            compared with the original on each sequence by itself.
         require_proof: treat unproved results as failures.
         force: write into a folder that contains other files.
         options: seeds, sizes, tolerances and limits of the checks.
@@ -158,7 +168,7 @@ def decoder(
     known = {"context": given.context, "pad": given.pad, "bos": given.bos}
     last = GenaiFolder(eos=given.eos, tokenizer=str(tokenizer or ""), **known)
     checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
-    if check in ("sites", "none") and (checks.options.inputs or checks.options.layers):
+    if check in ("sites", "decode", "none") and (checks.options.inputs or checks.options.layers):
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
         query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
@@ -169,8 +179,10 @@ def decoder(
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)
-        with gc_paused():
-            run(source, [*first, *edit_groups(edits)], checks, saving, report=report)
+        with gc_paused(), ExitStack() as stack:
+            original = stack.enter_context(opened_to_run(source)) if check == "decode" else None
+            proofs = [] if original is None else [DecodingProof(original, report)]
+            run(source, [*first, *edit_groups(edits), *proofs], checks, saving, report=report)
         report.decoder, report.config = last.write(staging, query_heads)
     for step in report.flat:
         step.output, step.replaces = str(output), False
