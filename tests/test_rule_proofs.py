@@ -73,6 +73,7 @@ BY_EXPORTS = {
     "attention_kv_cache",
     "repeated_heads_kv_cache",
     "softcap_attention_kv_cache",
+    "sequence_attention",
     "query_heads_as_rows",
     "kv_cache_length",
     "causal_attention",

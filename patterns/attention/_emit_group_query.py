@@ -33,20 +33,35 @@ def require_decode_shape(batch: Any, rows: Any, size: Any) -> None:
 
 
 def emit_group_query_attention(
-    g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **settings: Any
+    g: Graph,
+    parts: Iterable[Tensor],
+    bias: Tensor | None,
+    *,
+    heads: int,
+    groups: int,
+    past: Any = None,
+    ones: Tensor | None = None,
+    **settings: Any,
 ) -> Any:
-    """Write attention of [batch, rows, heads · columns] over keys and values of fewer heads.  All their rows count.
+    """Write attention of [batch, rows, heads · columns] over keys and values of fewer heads.
 
     heads, groups: the numbers of heads of queries, and of keys and values.
 
     past: the previous keys and values.  The op also returns them together with the new ones.
 
-    settings: `scale`, `softcap`, `head_sink`, and `causal` if future keys are hidden.
+    ones: a mask with a one for each row of keys that counts; without it, all count.
+
+    settings: `scale`, `softcap`, `head_sink`, `local_window_size`, and `causal` if future keys are hidden.
     """
     q, keys, values = parts
-    rows = g.size_of(keys, 1) if past is None else g.add(g.size_of(past[0], 2), g.size_of(keys, 1))
-    count = g.cast(rows, to="int32")
-    last = g.expand(g.sub(count, np.array([1], np.int32)), g.size_of(keys, 0))
+    one = np.array([1], np.int32)
+    if ones is None:
+        rows = g.size_of(keys, 1) if past is None else g.add(g.size_of(past[0], 2), g.size_of(keys, 1))
+        count = g.cast(rows, to="int32")
+        last = g.expand(g.sub(count, one), g.size_of(keys, 0))
+    else:
+        count = g.cast(g.size_of(ones, 1), to="int32")
+        last = g.sub(g.reduce_sum(g.cast(ones, to="int32"), [1], keepdims=0), one)
     settings |= {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
     settings |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
     settings = {"causal": 0, **settings, "num_heads": heads, "kv_num_heads": groups}

@@ -24,7 +24,7 @@ from surgeon.shapes.tensor_types import FLOATS, INTEGERS_AND_BOOL
 from surgeon.text import format_count
 
 _CACHE, _LOGITS, _TABLE, _IDS = 4, 3, 2, 2  # numbers of axes
-_ROWS = 2  # the axis of a cache that grows
+ROWS = 2  # the axis of a cache that grows
 _LAYOUT = "[batch, heads, rows, size]"
 
 
@@ -200,7 +200,7 @@ class _GraphReading:
             axis = self._axis(node, past)
             if axis is None:
                 return None
-            require(axis == _ROWS, f"cache {past!r} grows along axis {axis}, but {_LAYOUT} grows along axis {_ROWS}")
+            require(axis == ROWS, f"cache {past!r} grows along axis {axis}, but {_LAYOUT} grows along axis {ROWS}")
             is_key = self._is_key(source)
         return _Appended(past, output, node, is_key)
 
@@ -241,7 +241,7 @@ class _GraphReading:
         while pending:
             node = self._main.producers.get(pending.pop())
             traits = None if node is None else traits_of(node.op)
-            if node is None or traits is None or traits.products.kind or traits.shape.reads_only_shape:
+            if node is None or traits is None or traits.products.kind:
                 continue
             if traits.numerics.is_softmax:
                 return True
@@ -269,7 +269,7 @@ class _GraphReading:
         """The heads and the size of a cache."""
         pasts, presents = self.sizes(made.past), self.sizes(made.present)
         require(len(pasts) == len(presents) == _CACHE, f"cache {made.past!r} has {len(pasts)} axes, not {_CACHE}")
-        require(pasts[_ROWS] is None, f"cache {made.past!r} has a fixed number of rows, {pasts[_ROWS]}")
+        require(pasts[ROWS] is None, f"cache {made.past!r} has a fixed number of rows, {pasts[ROWS]}")
         heads, _, size = (a if a is not None else b for a, b in zip(pasts[1:], presents[1:], strict=True))
         if heads is None or size is None:
             raise ConditionFailed(f"the heads or the size of cache {made.past!r} are not fixed")

@@ -225,10 +225,12 @@ GROUPS = {
         "redundant_integer_casts",
     ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "bias_fast_gelu", "linear"),
+    "decoder": ("placeholders", "cleanup", "static_reshape", "scale_after_mask", "sequence_attention", "ort"),
 }
 
 PURPOSES = {
     "ort": "all fusions for ONNX Runtime (default)",
+    "decoder": "for decoders of text with a cache, as onnxruntime-genai runs them",
     "transformers": "for transformers: also EmbedLayerNorm, but no batch norms",
     "onnx": "fusions and lowerings to standard ops (--target onnx)",
     "tensorrt": "forms that TensorRT reads (--target tensorrt)",

@@ -128,7 +128,7 @@ class _Run:
     def add(self, report: Report) -> None:
         """Add the report of a transform to the steps, unless it is there, by itself or as a step of another."""
         report.source, report.output = self.report.source, self.report.output
-        report.assumptions = self.report.assumptions
+        report.assumptions = assumption_lines(self.state.model.skeleton)  # an earlier transform may declare some
         if not self.report.holds(report):
             self.report.steps.append(report)
 

@@ -15,6 +15,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_h
 from surgeon.analysis.assumptions.assumption import Assumption
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.trait_lookup import node_traits, op_of, random_among, shape_only_inputs
+from surgeon.proof.cases.cache_limit import CacheLimit
 from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
@@ -187,6 +188,8 @@ class ProofCase:
     """The work of the original nodes."""
     size_constraints: tuple[SizeConstraint, ...] = ()
     """Constraints between sizes that the nodes require."""
+    cache_limits: tuple[CacheLimit, ...] = ()
+    """Sizes that attentions of the replacement refuse."""
     max_dims: Mapping[str, int] = field(default_factory=dict)
     """Upper bounds of dynamic dims that count lookups in a table: its rows."""
     reductions: tuple[Reduction, ...] = ()

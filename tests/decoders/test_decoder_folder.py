@@ -51,7 +51,7 @@ def test_the_client_generates_the_same_tokens(names, keep_graph, tmp_path):
     texts = [expected(model, prompt, 50) for prompt in PROMPTS]
     assert len({token for text in texts for token in text}) >= 10
     eos = next(token for token in range(32) if token not in {one for text in texts for one in text})
-    report = surgeon.decoder(model, folder, context=64, eos=eos, keep_graph=keep_graph, check="both")
+    report = surgeon.decoder(model, folder, context=64, eos=eos, keep_graph=keep_graph)
     assert (report.proved, report.config) == (True, config_of(folder))
     assert [generated(folder, [prompt], 50) for prompt in PROMPTS] == [[text] for text in texts]
 
@@ -266,7 +266,7 @@ def test_a_wrong_rule_is_rolled_back(tmp_path, monkeypatch):
         """Write a softmax as a sigmoid."""
         return g.sigmoid(x)
 
-    monkeypatch.setattr("surgeon.edits.decoders.decoder_folder.default_group", lambda _: [wrong])
+    monkeypatch.setattr("surgeon.edits.decoders.decoder_folder.RULES", [wrong])
     with pytest.raises(CheckFailed) as caught:
         surgeon.decoder(decoder(), tmp_path / "out", **FACTS)
     assert len(caught.value.report.rolled_back) == 2

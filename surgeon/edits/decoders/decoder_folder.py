@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from surgeon.analysis.decoder_graph import Decoder, decoder_of
+from surgeon.analysis.decoder_graph import Decoder
 from surgeon.edits.decoders.cache_names import give_templates
 from surgeon.edits.decoders.decoding_proof import DecodingProof
-from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable
+from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable, shares_buffers
 from surgeon.edits.decoders.last_logits import LastLogits
+from surgeon.edits.decoders.sequence_sizes import SequenceSizes, drop_padding_assumption, found_decoder
 from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
-from surgeon.errors import CheckFailed, Unavailable, UsageError
+from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, opened_to_run, resolve_model
 from surgeon.file.staged_folder import staged_folder
@@ -30,11 +31,12 @@ from surgeon.pipeline.rewriting.rule_run import gc_paused
 from surgeon.pipeline.rewriting.rule_set import RuleSet
 from surgeon.pipeline.transform import Compound, Transform
 from surgeon.proof.check_options import CheckOptions
-from surgeon.rules.catalogue import default_group
 
 MODEL, CONFIG = "model.onnx", "genai_config.json"
 DecoderCheck: TypeAlias = Literal["sites", "model", "both", "decode", "none"]
 CHECKS = ("sites", "model", "both", "decode", "none")
+RULES = "decoder"
+"""The group of rules that run first."""
 TARGET = "ort"
 """The target whose rules run: onnxruntime-genai runs models with ONNX Runtime."""
 
@@ -80,10 +82,7 @@ class GenaiFolder(Edit):
 
     def decoder_in(self, draft: ModelDraft) -> tuple[Decoder, TextFacts]:
         """The decoder and all facts for its configuration.  Raises UsageError for anything that is missing."""
-        found = decoder_of(draft.index)
-        if isinstance(found, Unavailable):
-            why = f"The model is not a decoder with a cache, because {found.reason}"
-            raise UsageError(f"{why}. Export a decoder of tokens, with its cache as inputs and outputs.")
+        found = found_decoder(draft)
         require_runnable(found, draft.skeleton)
         facts = TextFacts(self.eos, self.pad, self.bos, self.context)
         facts = facts.over(tokenizer_facts(Path(self.tokenizer))) if self.tokenizer else facts
@@ -91,7 +90,9 @@ class GenaiFolder(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Rename caches, if their names have no template."""
-        templates = give_templates(draft, self.decoder_in(draft)[0])
+        found = self.decoder_in(draft)[0]
+        drop_padding_assumption(draft, found)
+        templates = give_templates(draft, found)
         return (f"caches are renamed to {', '.join(templates)}",) if templates else ()
 
     def write(self, folder: Path, query_heads: int | None) -> tuple[Decoder, dict[str, Any]]:
@@ -100,8 +101,10 @@ class GenaiFolder(Edit):
         query_heads: None if no graph says them.
         """
         with Model.open(folder / MODEL) as model:
-            found, facts = self.decoder_in(ModelDraft(model))
-        config = genai_config(found, facts, MODEL, query_heads)
+            draft = ModelDraft(model)
+            found, facts = self.decoder_in(draft)
+            shares = shares_buffers(found, draft.index)
+        config = genai_config(found, facts, MODEL, shares=shares, query_heads=query_heads)
         (folder / CONFIG).write_text(f"{json.dumps(config, indent=2)}\n", encoding="utf-8")
         for path in tokenizer_files(Path(self.tokenizer)) if self.tokenizer else ():
             shutil.copyfile(path, folder / path.name)
@@ -172,10 +175,9 @@ def decoder(
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
         query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
-    rules = RuleSet(default_group(TARGET), target=TARGET)
-    rules.report.default_group = default_group(TARGET)
+    rules = RuleSet(RULES, target=TARGET)
     edits: list[Edit] = [LastLogits(), last] if last_logits else [last]
-    first: list[Transform | Compound] = [] if keep_graph else [rules]
+    first: list[Transform | Compound] = [] if keep_graph else [*edit_groups([SequenceSizes()]), rules]
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)

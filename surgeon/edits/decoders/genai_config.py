@@ -5,11 +5,16 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto
 
-from surgeon.analysis.decoder_graph import Decoder
+from surgeon.analysis.decoder_graph import ROWS, Decoder
 from surgeon.edits.decoders.cache_names import cache_templates
 from surgeon.edits.decoders.tokenizer_folder import TextFacts
 from surgeon.errors import UsageError
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.algebra.size_expressions import symbols
+from surgeon.shapes.index_shapes import shapes_of
 
 _SHARING = "com.microsoft::GroupQueryAttention"
 """The op that writes new rows into the buffer of the past."""
@@ -44,9 +49,26 @@ def _obstacles(decoder: Decoder, model: ModelProto) -> Iterator[str]:
         yield f"caches must be floats, but {first.past_key!r} is {dtype_name(first.dtype)}"
 
 
-def shares_buffers(decoder: Decoder) -> bool:
-    """Whether a past and its present may be one buffer: every cache is written by GroupQueryAttention."""
-    return all(cache.op == _SHARING for cache in decoder.caches)
+def shares_buffers(decoder: Decoder, index: Index) -> bool:
+    """Whether a past and its present may be one buffer: only GroupQueryAttention reads and writes each cache.
+
+    Such a buffer has rows for the whole context, so no other node may read its rows or their number.
+    """
+    names = [name for cache in decoder.caches for name in cache[:4]]
+    uses = [(name, node) for name in names for node, _ in index.main.uses(name)]
+    others = [(name, node) for name, node in uses if node.op != _SHARING]
+    return all(cache.op == _SHARING for cache in decoder.caches) and not any(
+        _reads_rows(index, name, node) for name, node in others
+    )
+
+
+def _reads_rows(index: Index, cache: str, node: Node) -> bool:
+    """Whether a node reads more of a cache than sizes that do not depend on its rows."""
+    shapes = shapes_of(index)
+    sizes, read = shapes.shape(index.main, cache), shapes.value(index.main, node.outputs[0])
+    if sizes is None or read is None or not traits_of(node.op).shape.reads_only_shape:
+        return True
+    return any(symbols(size) & symbols(sizes[ROWS]) for size in read.reshape(-1))
 
 
 def completed_facts(decoder: Decoder, facts: TextFacts) -> TextFacts:
@@ -67,10 +89,13 @@ def completed_facts(decoder: Decoder, facts: TextFacts) -> TextFacts:
     return found._replace(pad=found.eos[0] if found.pad is None else found.pad)
 
 
-def genai_config(decoder: Decoder, facts: TextFacts, file: str, query_heads: int | None) -> dict[str, Any]:
+def genai_config(
+    decoder: Decoder, facts: TextFacts, file: str, *, shares: bool, query_heads: int | None = None
+) -> dict[str, Any]:
     """The configuration of a decoder whose caches have names by template.
 
-    facts: complete ones.  file: the name of the model's file.  query_heads: None if the graph does not say it.
+    facts: complete ones.  file: the name of the model's file.  shares: whether a past and its present are one buffer.
+    query_heads: None if the graph does not say it.
     """
     first, heads = decoder.caches[0], query_heads or decoder.query_heads
     plain = {"input_ids": decoder.ids, "attention_mask": decoder.mask, "position_ids": decoder.positions}
@@ -100,5 +125,5 @@ def genai_config(decoder: Decoder, facts: TextFacts, file: str, query_heads: int
                 "outputs": outputs,
             },
         },
-        "search": {"max_length": facts.context, "past_present_share_buffer": shares_buffers(decoder)},
+        "search": {"max_length": facts.context, "past_present_share_buffer": shares},
     }

@@ -49,7 +49,7 @@ class CaseDims:
 
     def __init__(self, case: ProofCase, chosen: Mapping[str, int]) -> None:
         self._most = case.max_dims
-        self._constraints = case.size_constraints
+        self._constraints, self._limits = case.size_constraints, case.cache_limits
         self._dims = list(dict.fromkeys(size for item in case.inputs for size in item.shape))
         bare = case.shape_only_inputs
         self._shapes = [item.shape for item in case.inputs if item.name not in bare]
@@ -233,6 +233,11 @@ class CaseDims:
         empty: allow dims of 0 that the user did not ask for.
         """
         try:
+            for limit in self._limits:
+                within = limit.within(by_symbol, DimAssignment(by_symbol, {}).size)
+                if within is None or within.items() & self._chosen.items() != self._chosen.items():
+                    return None
+                by_symbol = within
             assignment = DimAssignment(by_symbol, shrunk(by_symbol))
             assignment.dims = {size: assignment.size(size) for size in self._dims}
             for boundary in self._by_value:

@@ -12,6 +12,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
 from surgeon.ops.traversal import all_nodes
+from surgeon.proof.cases.cache_limit import CacheLimit
 from surgeon.proof.cases.dims import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, CaseDims
 from surgeon.proof.cases.reduced_dims import reduced_dims
 from surgeon.proof.node_cost import CostTerm
@@ -71,6 +72,7 @@ def _with(case: ProofCase, renamed: Renamed) -> ProofCase:
         size_constraints=tuple(
             SizeConstraint(name(x.one), name(x.other), x.at_least, x.is_soft) for x in case.size_constraints
         ),
+        cache_limits=tuple(CacheLimit(name(x.batch), name(x.past), name(x.rows)) for x in case.cache_limits),
         reductions=tuple(Reduction(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in case.reductions),
         costs=tuple(CostTerm(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in case.costs),
     )

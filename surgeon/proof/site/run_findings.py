@@ -61,7 +61,9 @@ class RunFindings:
             return Outcome.UNPROVED, why
         if doubt := unmatched(case.models.before) or self.summary.unproved_reason():
             return Outcome.UNPROVED, doubt
-        notes = self.summary.loose_limit_note(), _scope_note(case.intended_differences, self.unsupported_empty)
+        only_one = "with a past, the replacement runs several rows only in a batch of one" if case.cache_limits else ""
+        scope = _scope_note(case.intended_differences, self.unsupported_empty)
+        notes = self.summary.loose_limit_note(), scope, only_one
         return Outcome.PROVED, "; ".join(filter(None, notes))
 
 

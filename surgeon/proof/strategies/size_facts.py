@@ -51,6 +51,11 @@ class SizeFacts:
         self.literals = sorted(found, key=lambda size: (size in products, size))[:LITERALS]
         self._seen = [dict(self.base)]
 
+    @property
+    def batches(self) -> list[Sizes]:
+        """Larger batches at which an attention with a cache runs."""
+        return [sizes for limit in self._case.cache_limits for sizes in limit.batches]
+
     @cached_property
     def turning(self) -> list[Sizes]:
         """Sizes of one dim at and next to which a comparison of two sizes turns, on either side."""

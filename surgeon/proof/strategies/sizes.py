@@ -138,6 +138,16 @@ def longer_totals(region: CaseRegion) -> Cases:
     return sizes.at({name: sizes.base[name] + 3} for name in sizes.totals)
 
 
+@strategy(
+    "batches of a cache",
+    because="sequences of a batch are confused by an op that runs several rows after a past only in a batch of one",
+)
+def batches_of_a_cache(region: CaseRegion) -> Cases:
+    """Several sequences, with one row each after a past, and with several rows without a past."""
+    sizes = region.sizes
+    return sizes.at(sizes.batches)
+
+
 @strategy("zero", because="a mean or maximum of no elements, or a shape with -1 and a 0, is handled differently")
 def zero(region: CaseRegion) -> Cases:
     """Each dim at 0."""

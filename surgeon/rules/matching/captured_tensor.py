@@ -8,12 +8,13 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.analysis.assumptions.assumed_facts import follows
-from surgeon.analysis.assumptions.assumption import Assumption
+from surgeon.analysis.assumptions.assumption import NO_PADDING, Assumption
 from surgeon.errors import ConditionFailed
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
 from surgeon.ops.builder.tensor_operators import Operators
 from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.rules.matching.visible_keys import DependsOnValues, is_always, visible_keys
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import columns_of, elements_of
 from surgeon.shapes.op_rules.values.affine_index import AffineIndex
@@ -41,6 +42,9 @@ class FactQueries(Protocol):
 
     def rest_on(self, tensors: Iterable[str]) -> None:
         """Let the match rely on the producers of these tensors too."""
+
+    def bind(self, capture: str, tensor: str) -> tuple[str, int]:
+        """Capture a tensor that the pattern does not have, which the replacement may read.  Returns its key."""
 
 
 class CapturedTensor(Operators, gs.Variable):
@@ -204,6 +208,34 @@ class CapturedTensor(Operators, gs.Variable):
                 return False
         self._match.rest_on(taken)
         return any(taken.values())
+
+    def visible_keys(
+        self, rows: Size, past: Size, shows: bool = True
+    ) -> "tuple[int | None, CapturedTensor | None]":
+        """As a mask: how many keys it leaves to each of `rows` queries after `past` keys, without padding.
+
+        shows: the value of a condition for scores that count.  Returns the most keys that a row sees, its own included,
+        or None if it sees all up to its own; and the input with a one for each token, or None.  The match relies on the
+        nodes of the mask.  Raises ConditionFailed if the mask hides more, or depends on more than sizes and an input
+        that is assumed to have no padding.
+        """
+        self._ask("values")
+        try:
+            found = visible_keys(self._match.index, self._name, rows, past, shows=shows)
+        except DependsOnValues as unknown:
+            key = self._match.bind(f"{self.key[0]} padding", unknown.name)
+            self._match.asked_last = (f"{ASSUMED}{NO_PADDING}", key)
+            raise
+        self._match.rest_on(found.made)
+        padding = None if found.padding is None else self._match.bind(f"{self.key[0]} padding", found.padding)
+        return found.window, None if padding is None else CapturedTensor(str(found.padding), self._match, padding)
+
+    def is_always(self, value: object, rows: Size, past: Size) -> bool:
+        """Whether all its elements have one value if each sequence is without padding, as for `visible_keys`."""
+        self._ask("values")
+        found = is_always(self._match.index, self._name, value=value, rows=rows, past=past)
+        self._match.rest_on(found or ())
+        return found is not None
 
     def holds(self, words: str) -> bool:
         """Whether its values provably obey words that users assume of inputs: "0..1", "finite", "right-padded".

@@ -115,6 +115,11 @@ class Match(ResultBase):
         known = {*self.nodes, *self.kept}
         self.kept += tuple(node for node in makers if node is not None and node not in known)
 
+    def bind(self, capture: str, tensor: str) -> tuple[str, int]:
+        """Capture a tensor that the pattern does not have, which the replacement may read.  Returns its key."""
+        self.bound[capture] = tensor
+        return capture, 0
+
     def tensor(self, key: tuple[str, int]) -> str:
         """The name of a captured tensor.  key: the capture and, for *rest, the index in it."""
         held = self.bound[key[0]]

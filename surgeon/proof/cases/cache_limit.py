@@ -1,0 +1,41 @@
+"""Sizes that a kernel of attention with a cache refuses, although the original runs at them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from surgeon.shapes.algebra.size_expressions import Size, symbol, symbols
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLimit:
+    """A replacement that runs several new rows after a past only in a batch of one, and no batch of 0."""
+
+    batch: Size
+    """Sequences."""
+    past: Size
+    """Rows of the cache."""
+    rows: Size
+    """New rows."""
+
+    def within(self, sizes: Mapping[str, int], size: Callable[[Size], int]) -> dict[str, int] | None:
+        """The same sizes of symbols, or with a batch of one if it runs only that; None if it runs none.
+
+        size: the number of a size.
+        """
+        batch = size(self.batch)
+        if batch == 1 or (batch > 0 and (size(self.rows) == 1 or size(self.past) == 0)):
+            return dict(sizes)
+        name = _name(self.batch)
+        return {**sizes, name: 1} if name and batch else None
+
+    @property
+    def batches(self) -> list[dict[str, int]]:
+        """Sizes of larger batches that it runs: one row each after a past, and several rows without a past."""
+        batch, ends = _name(self.batch), ((_name(self.rows), 1), (_name(self.past), 0))
+        return [{batch: 3, name: least} for name, least in ends if batch and name]
+
+
+def _name(size: Size) -> str:
+    """The symbol that a size is; empty for others."""
+    name = next(iter(symbols(size)), "")
+    return name if name and size == symbol(name) else ""

@@ -1,0 +1,223 @@
+"""The keys that an attention mask hides in sequences without padding, found by running the nodes of the mask.
+
+A mask is computed from sizes, and from an input of ones.  Exporters spell this in many ways, so no pattern describes
+it: the nodes run for several numbers of past and new tokens, and the results are compared with the masks that attention
+ops know.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from surgeon.analysis.assumptions.assumed_facts import follows
+from surgeon.analysis.assumptions.assumption import NO_PADDING, Assumption
+from surgeon.errors import ConditionFailed, require
+from surgeon.file.tensors.decoding import encode
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.ops.traits.trait_lookup import RANDOM, traits_of
+from surgeon.ops.traversal import GRAPHS
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbols
+from surgeon.shapes.index_shapes import shapes_of
+
+LENGTHS = ((1, 0), (2, 0), (7, 3), (1, 8), (40, 0), (300, 0), (1, 300), (5, 290))
+"""New and past tokens of the runs: with and without a past, and more than the windows of small models."""
+MAX_NODES = 300  # of a mask; exporters write 16 to 105
+BATCH = 2  # of each run: a mask that differs between sequences shows
+IR_VERSION = 8  # of the models that run; the nodes decide about opsets
+HIDING = -1e4  # a number that is added to a score and hides its key is at most this
+_ONES = Assumption.of((NO_PADDING,))
+
+
+class DependsOnValues(ConditionFailed):
+    """A mask depends on the values of a tensor, of which nothing is assumed.
+
+    name: the tensor.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the mask depends on the values of {name!r}, which may hide any key")
+        self.name = name
+
+
+class VisibleKeys(NamedTuple):
+    """The keys that a mask leaves to a row of a sequence without padding: up to its own, perhaps from a window on."""
+
+    window: int | None
+    """How many keys a row sees at most, its own included; None for all before it."""
+    padding: str | None
+    """The input that has a one for each token; None if the mask does not depend on one."""
+    made: tuple[str, ...]
+    """The tensors that are computed for the mask."""
+
+
+def visible_keys(index: Index, mask: str, rows: Size, past: Size, *, shows: bool = True) -> VisibleKeys:
+    """The keys that a mask of the main graph leaves to queries of `rows` new tokens after `past` others.
+
+    mask: it is added to the scores, or a condition that is `shows` for scores that count.  Raises ConditionFailed if it
+    hides more than later keys and those before a window, or depends on more than sizes and an input of ones.
+    """
+    nodes, windows = _MaskNodes(index, mask), set[int]()
+    for new, old, sizes in _lengths(rows, past):
+        windows |= _windows(nodes.shown(sizes, (new, old + new), shows), old)
+    require(len(windows) < 2, f"the mask has several windows: {', '.join(map(str, sorted(windows)))}")
+    padding = sorted(nodes.ones)
+    require(len(padding) < 2, f"the mask depends on the values of {' and '.join(padding)}")
+    return VisibleKeys(next(iter(windows), None), next(iter(padding), None), nodes.made)
+
+
+def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size) -> tuple[str, ...] | None:
+    """The tensors computed for a tensor of the main graph that has one value for such sequences; None if it has others.
+
+    Raises ConditionFailed if it depends on more than sizes and an input of ones.
+    """
+    nodes = _MaskNodes(index, name)
+    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in _lengths(rows, past))
+    return nodes.made if is_one else None
+
+
+def _lengths(rows: Size, past: Size) -> list[tuple[int, int, dict[str, int]]]:
+    """The numbers of new and past tokens of each run, with the sizes of their symbols."""
+    pairs = [
+        (rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in LENGTHS
+    ]
+    both = [symbols(rows), symbols(past)]
+    require(all(len(names) < 2 for names in both), "the numbers of new and of past tokens are not sizes of inputs")
+    return [
+        (new, old, {**dict.fromkeys(both[0], new), **dict.fromkeys(both[1], old)}) for new, old in dict.fromkeys(pairs)
+    ]
+
+
+def _windows(shown: np.ndarray, past: int) -> set[int]:
+    """The window of a mask; empty if it hides only later keys.  shown: [rows, keys]."""
+    row, key = np.arange(past, shown.shape[1])[:, None], np.arange(shown.shape[1])
+    window = int(shown[-1].sum())
+    expected = (key <= row) & (key > row - window)
+    require(bool((shown == expected).all()), "the mask hides more than later keys and those before a window")
+    return {window} if window < shown.shape[1] else set()
+
+
+class _MaskNodes:
+    """The nodes between sizes or ones and a tensor of a mask.
+
+    nodes: in topological order.  ones: inputs that are ones.  inputs: tensors at which the nodes begin, which depend
+    only on sizes; with their values, or None if only their shape is read.
+    """
+
+    def __init__(self, index: Index, name: str) -> None:
+        self._index, self._main, self._shapes, self._name = index, index.main, shapes_of(index), name
+        self.nodes: list[Node] = []
+        self.ones: set[str] = set()
+        self._constants: dict[str, np.ndarray] = {}
+        self._inputs: dict[str, np.ndarray | None] = {}
+        found: set[Node] = set()
+        pending = [(name, False)]
+        seen = set(pending)
+        while pending:
+            node = self._begin(*pending.pop())
+            if node is None or node in found:
+                continue
+            found.add(node)
+            bare = traits_of(node.op).shape.reads_only_shape
+            reads = [(read, slot < bare) for slot, read in enumerate(node.inputs) if read]
+            pending += [read for read in reads if read not in seen]
+            seen.update(reads)
+            require(len(found) <= MAX_NODES, f"more than {MAX_NODES} nodes compute the mask")
+        self.nodes = sorted(found, key=lambda node: node.slot)
+
+    def _begin(self, name: str, is_bare: bool) -> Node | None:
+        """The node to run for a tensor; None if the run begins at it.  is_bare: only its shape is read."""
+        array = self._index.constants.array(self._main, name)
+        value = self._shapes.value(self._main, name)
+        if array is not None:
+            self._constants[name] = array
+        elif value is not None:
+            self._inputs[name] = value
+        elif is_bare:
+            self._inputs.setdefault(name, None)
+        elif name not in self._main.producers and follows(self._index, self._main, name, _ONES):
+            self.ones.add(name)
+        else:
+            node = self._main.producers.get(name)
+            is_plain = node is not None and not any(item.type in GRAPHS for item in node.proto.attribute)
+            if not is_plain or node is None or node.op in RANDOM:
+                raise DependsOnValues(name)
+            return node
+        return None
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The outputs of the nodes."""
+        return tuple(name for node in self.nodes for name in node.outputs if name)
+
+    def value(self, sizes: Mapping[str, int], keys: int) -> np.ndarray:
+        """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones."""
+        begin = {name: self._value(name, value, sizes) for name, value in self._inputs.items()}
+        for name in self.ones:
+            dims = self._sizes(name, sizes)
+            require(bool(dims) and dims[-1] == keys, f"{name!r} may have more or fewer columns than there are keys")
+            begin[name] = np.ones(dims, self._dtype(name))
+        return _computed(self._model(begin).SerializeToString(deterministic=True), self._name)
+
+    def shown(self, sizes: Mapping[str, int], shape: tuple[int, int], shows: bool) -> np.ndarray:
+        """Whether each score counts, [rows, keys]."""
+        made = self.value(sizes, shape[1])
+        is_shown = made == shows if made.dtype == np.bool_ else made == 0
+        is_hidden = ~is_shown if made.dtype == np.bool_ else made <= HIDING
+        require(bool((is_shown | is_hidden).all()), "the mask also adds numbers to scores that count")
+        fits = made.ndim > 1 and made.shape[-2] in (1, shape[0]) and made.shape[-1] == shape[1]
+        require(fits, f"the mask of {shape[0]} rows and {shape[1]} keys has the shape {list(made.shape)}")
+        each = is_shown.reshape(-1, *made.shape[-2:])
+        require(bool((each == each[:1]).all()), "the mask differs between heads or sequences")
+        return np.broadcast_to(each[0], shape)
+
+    def _value(self, name: str, value: np.ndarray | None, sizes: Mapping[str, int]) -> np.ndarray:
+        """A tensor at which the nodes begin."""
+        if value is None:
+            return np.zeros(self._sizes(name, sizes), self._dtype(name))
+        flat = [_evaluated(item, sizes) for item in value.reshape(-1)]
+        return np.asarray(flat, self._dtype(name)).reshape(value.shape)
+
+    def _dtype(self, name: str) -> np.dtype:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(self._shapes.dtype(self._main, name) or TensorProto.FLOAT))
+
+    def _sizes(self, name: str, sizes: Mapping[str, int]) -> list[int]:
+        dims = self._shapes.shape(self._main, name)
+        if dims is None:
+            raise ConditionFailed(f"the mask depends on the shape of {name!r}, which is unknown")
+        return [_evaluated(dim, sizes) for dim in dims]
+
+    def _model(self, begin: Mapping[str, np.ndarray]) -> ModelProto:
+        """A model of the nodes, without inputs."""
+        model = ModelProto(ir_version=IR_VERSION, opset_import=self._index.model.skeleton.opset_import)
+        model.graph.name = "mask"
+        for node in self.nodes:
+            model.graph.node.add().CopyFrom(node.proto)
+            model.graph.node[-1].input[:] = node.inputs
+        for name, array in sorted({**self._constants, **begin}.items()):
+            model.graph.initializer.append(encode(array, name))
+        model.graph.output.add(name=self._name)
+        return model
+
+
+def _evaluated(size: Size, sizes: Mapping[str, int]) -> int:
+    try:
+        return evaluate(size, {**dict.fromkeys(symbols(size), BATCH), **sizes})
+    except SizeError:
+        raise ConditionFailed(f"the mask depends on a size that is unknown, {size}") from None
+
+
+@lru_cache(maxsize=64)
+def _computed(model: bytes, output: str) -> np.ndarray:
+    """The mask that a model without inputs computes; layers share it.  Raises ConditionFailed if it does not run."""
+    from surgeon.runtime.sessions.ort_session import SessionError  # not at the top: few rules read masks
+    from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
+
+    try:
+        with EvaluatorSession(ModelProto.FromString(model)) as session:
+            return session.run({})[output]
+    except SessionError as refused:
+        raise ConditionFailed(f"the nodes of the mask do not run: {refused.message.rstrip('.')}") from None
