@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from surgeon.errors import CheckFailed, RuleError, UsageError
@@ -107,40 +108,68 @@ def convert(
     word = "auto" if check == "model" else check
     checks = Checks.named(word, ("auto", "none"), require_proof, options, dry_run=dry_run)
     require_output(is_in_memory(source), output, dry_run)
+    rule_set = RuleSet(rules)
+    conversion = conversion_step(
+        to,
+        from_,
+        io=io,
+        keep=(keep,) if isinstance(keep, str) else keep,
+        max_error=max_error,
+        clamp=clamp,
+        block=block,
+        asymmetric=asymmetric,
+        accuracy_level=accuracy_level,
+        provider=None if ep is None else resolve_provider("ort", ep),
+        output=resolve_output(output),
+        steps=[rule_set.report] if rules else [],
+    )
+    transforms: list[RuleSet | Convert | Quantize] = [*([rule_set] if rules else []), conversion]
+    made, _ = run(source, transforms, checks, Saving(output, external_data, force), agree=_refuse_rollback)
+    return ModelAndReport((made, conversion.report))
+
+
+def conversion_step(
+    to: str,
+    from_: str | None = None,
+    *,
+    io: Io = "keep",
+    keep: Sequence[str] = (AUTO,),
+    max_error: float | None = None,
+    clamp: bool = False,
+    block: int = BLOCK,
+    asymmetric: bool = False,
+    accuracy_level: int | None = None,
+    provider: str | None = None,
+    output: Path | None = None,
+    steps: Sequence[Report] = (),
+) -> Convert | Quantize:
+    """The conversion as a step of a run; arguments as for `convert`, and the reports of steps before.
+
+    Raises UsageError for options that do not fit together.
+    """
     if io not in ("keep", "convert"):
         raise UsageError(f"Unknown io {io!r}. Choose keep or convert.")
     if max_error is not None and not max_error > 0:
         raise UsageError(f"The largest error must be above 0 (for example 0.01), got {max_error:g}.")
-    rule_set = RuleSet(rules)
-    before: list[Report] = [rule_set.report] if rules else []
-    keep, provider = (keep,) if isinstance(keep, str) else keep, None if ep is None else resolve_provider("ort", ep)
-    written = resolve_output(output)
-    report: ConvertReport
-    conversion: Convert | Quantize
     if to in WEIGHTS:
         _refuse({"from": from_ is not None, "io convert": io != "keep", "clamp": clamp}, f"{to} rounds only weights")
         rounding = _rounding(WEIGHTS[to], block, asymmetric=asymmetric, level=accuracy_level)
-        report = quantized = QuantizeReport.of(to, rounding, max_error, before)
-        conversion = Quantize(rounding=rounding, keep=keep, provider=provider, output=written, report=quantized)
-    else:
-        given = {"block": block != BLOCK, "asymmetric": asymmetric, "accuracy-level": accuracy_level is not None}
-        _refuse(given, f"only int4 and int8 have blocks, not {to}")
-        change = _change(to, from_)
-        most = 1e-2 if max_error is None else max_error
-        report = ConvertReport("", "", change.names, max_error=most, steps=before)
-        conversion = Convert(
-            change=change,
-            io=io,
-            keep=keep,
-            max_error=most,
-            provider=provider,
-            clamp=clamp,
-            output=written,
-            report=report,
-        )
-    transforms: list[RuleSet | Convert | Quantize] = [*([rule_set] if rules else []), conversion]
-    made, _ = run(source, transforms, checks, Saving(output, external_data, force), agree=_refuse_rollback)
-    return ModelAndReport((made, report))
+        report = QuantizeReport.of(to, rounding, max_error, list(steps))
+        return Quantize(rounding=rounding, keep=keep, provider=provider, output=output, report=report)
+    given = {"block": block != BLOCK, "asymmetric": asymmetric, "accuracy-level": accuracy_level is not None}
+    _refuse(given, f"only int4 and int8 have blocks, not {to}")
+    change = _change(to, from_)
+    most = 1e-2 if max_error is None else max_error
+    return Convert(
+        change=change,
+        io=io,
+        keep=keep,
+        max_error=most,
+        provider=provider,
+        clamp=clamp,
+        output=output,
+        report=ConvertReport("", "", change.names, max_error=most, steps=list(steps)),
+    )
 
 
 def _refuse_rollback(done: Report) -> None:

@@ -131,7 +131,8 @@ def steps_document(
         words += [plain_text(reason)] if part.outcome != UNCHANGED else []
         rows += others
         done += _step_lines(part, one)
-        title = (outcome(part.outcome), f" {number}. {'edits' if isinstance(part, EditReport) else 'rules'}")
+        kind = "edits" if isinstance(part, EditReport) else "rules" if isinstance(part, RewriteReport) else "weights"
+        title = (outcome(part.outcome), f" {number}. {kind}")
         details.append(Section(title, [*summary_blocks(one), *one.details]))
     words, details = [*words, proof], [*details, *proof_section(report.check)]
     reason = "; ".join(dict.fromkeys(filter(None, words))) or "no step changed the model"
@@ -145,8 +146,10 @@ def _step_lines(part: Report, one: Document) -> Iterator[tuple[str, Text]]:
     if isinstance(part, RewriteReport):
         fired = one.done or ["nothing fired"]
         yield from (("rules", (text, "; nodes ", change(part.nodes))) for text in fired)
-    else:
+    elif isinstance(part, EditReport):
         yield from ((done.edit.flag, "; ".join(edit_effects(done))) for done in part.edits)
+    else:
+        yield from (("weights", text) for text in (plain_text(one.headline[2:]), *one.done))
 
 
 def labelled_lines(rows: Sequence[tuple[str, Text]]) -> list[Text]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from surgeon.analysis.decoder_graph import Decoder
 from surgeon.edits.decoders.cache_names import give_templates
-from surgeon.edits.decoders.decoding_proof import DecodingProof
+from surgeon.edits.decoders.decoding_proof import DecodingProof, OnTexts
 from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable, shares_buffers
 from surgeon.edits.decoders.last_logits import LastLogits
 from surgeon.edits.decoders.sequence_sizes import SequenceSizes, drop_padding_assumption, found_decoder
@@ -30,11 +30,13 @@ from surgeon.pipeline.rewriting.rollback import rollback_message
 from surgeon.pipeline.rewriting.rule_run import gc_paused
 from surgeon.pipeline.rewriting.rule_set import RuleSet
 from surgeon.pipeline.transform import Compound, Transform
-from surgeon.proof.check_options import CheckOptions
+from surgeon.precision.convert import BLOCK, WEIGHTS, conversion_step
+from surgeon.proof.check_options import CheckOptions, resolve_output
 
 MODEL, CONFIG = "model.onnx", "genai_config.json"
 DecoderCheck: TypeAlias = Literal["sites", "model", "both", "decode", "none"]
 CHECKS = ("sites", "model", "both", "decode", "none")
+DecoderWeights: TypeAlias = Literal["int4", "int8", "float16", "keep"]
 RULES = "decoder"
 """The group of rules that run first."""
 TARGET = "ort"
@@ -51,6 +53,14 @@ class DecoderReport(Report):
     """The decoder in the folder."""
     config: dict[str, Any] = field(default_factory=dict)
     """The contents of `genai_config.json`."""
+    size: int = 0
+    """Nodes of the model in the folder."""
+
+    @property
+    def nodes(self) -> tuple[int, int]:
+        """Nodes before the first step, and of the model in the folder."""
+        known = [step.nodes for step in self.steps if any(step.nodes)] or [(0, 0)]
+        return known[0][0], self.size or known[-1][1]
 
     @property
     def own_outcome(self) -> str:
@@ -95,20 +105,20 @@ class GenaiFolder(Edit):
         templates = give_templates(draft, found)
         return (f"caches are renamed to {', '.join(templates)}",) if templates else ()
 
-    def write(self, folder: Path, query_heads: int | None) -> tuple[Decoder, dict[str, Any]]:
-        """Write the configuration and the files of the tokenizer to the folder of the model; returns the configuration.
+    def write(self, folder: Path, query_heads: int | None) -> tuple[Decoder, dict[str, Any], int]:
+        """Write the configuration and the files of the tokenizer to the folder of the model.
 
-        query_heads: None if no graph says them.
+        query_heads: None if no graph says them.  Returns the decoder, the configuration, and the number of nodes.
         """
         with Model.open(folder / MODEL) as model:
             draft = ModelDraft(model)
             found, facts = self.decoder_in(draft)
-            shares = shares_buffers(found, draft.index)
+            count, shares = len(draft.graph.node), shares_buffers(found, draft.index)
         config = genai_config(found, facts, MODEL, shares=shares, query_heads=query_heads)
         (folder / CONFIG).write_text(f"{json.dumps(config, indent=2)}\n", encoding="utf-8")
         for path in tokenizer_files(Path(self.tokenizer)) if self.tokenizer else ():
             shutil.copyfile(path, folder / path.name)
-        return found, config
+        return found, config, count
 
 
 def decoder(
@@ -122,6 +132,9 @@ def decoder(
     tokenizer: str | os.PathLike[str] | None = None,
     keep_graph: bool = False,
     last_logits: bool = False,
+    weights: DecoderWeights = "keep",
+    block: int = BLOCK,
+    max_error: float | None = None,
     check: DecoderCheck = "sites",
     require_proof: bool = False,
     force: bool = False,
@@ -144,6 +157,11 @@ def decoder(
         tokenizer: folder of a tokenizer, which is copied; it has the tokens and the context that are not given.
         keep_graph: run no rules.  Only names of caches change, if they have no numbers of layers.
         last_logits: score only the last token of each text, which the client reads; a prompt takes less time.
+        weights: round the weights of products and tables ("int4", "int8"), or convert the model with its caches and
+            scores ("float16"), as `surgeon.convert` does.
+        block: for int4 and int8, the number of elements of a weight with one scale: 16, 32, 64, 128 or 256.
+        max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
+            limit.
         check: as for `rewrite`.  "decode": sites, and decoding of the new model, token by token in padded batches, is
             compared with the original on each sequence by itself.
         require_proof: treat unproved results as failures.
@@ -181,13 +199,27 @@ def decoder(
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)
+        losses = _conversion(weights, block, max_error, saving)
         with gc_paused(), ExitStack() as stack:
             original = stack.enter_context(opened_to_run(source)) if check == "decode" else None
             proofs = [] if original is None else [DecodingProof(original, report)]
-            run(source, [*first, *edit_groups(edits), *proofs], checks, saving, report=report)
-        report.decoder, report.config = last.write(staging, query_heads)
+            run(source, [*first, *edit_groups(edits), *proofs, *losses], checks, saving, report=report)
+        report.decoder, report.config, report.size = last.write(staging, query_heads)
     for step in report.flat:
         step.output, step.replaces = str(output), False
     if report.rolled_back:
         raise CheckFailed(rollback_message(rules.report), report, str(output))
     return report
+
+
+def _conversion(weights: str, block: int, max_error: float | None, saving: Saving) -> list[Transform]:
+    """The step that changes weights, if any.  Raises UsageError for options that do not fit."""
+    if weights not in get_args(DecoderWeights):
+        raise UsageError(f"Unknown weights {weights!r}. Choose {', '.join(get_args(DecoderWeights))}.")
+    if weights == "keep":
+        if block != BLOCK or max_error is not None:
+            raise UsageError("A block or a largest error needs weights that change. Choose int4, int8 or float16.")
+        return []
+    output = resolve_output(saving.output)
+    io: Literal["keep", "convert"] = "keep" if weights in WEIGHTS else "convert"  # no Cast at a cache, which is large
+    return [OnTexts(conversion_step(weights, io=io, block=block, max_error=max_error, output=output))]

@@ -1,16 +1,22 @@
-"""A step of a run that changes nothing: it decodes with the model so far, and compares with the original."""
+"""Steps of a run that know of decoding: a comparison with the original, and texts for other steps to run on."""
 
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from surgeon.edits.decoders.sequence_sizes import found_decoder
 from surgeon.errors import CheckFailed
 from surgeon.file.model_like import OpenedModel
 from surgeon.pipeline.checks import Checks
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.reports.report import Report
-from surgeon.pipeline.transform import Claim, Failure
+from surgeon.pipeline.transform import Claim, Failure, Transform
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model.decoding_check import compare_decoding
+from surgeon.proof.model.decoding_check import DecoderSide, Feeds, compare_decoding
+
+TEXTS = (64, 5)
+"""Tokens of the texts on which losses are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +40,24 @@ class DecodingProof:
             failure = Failure.of(found.reason, f"The new model {how} the original")
             raise CheckFailed(f"{failure.message}; nothing was written.", self.report)
         return Claim.unchanged(self.report)
+
+
+@dataclass(frozen=True, slots=True)
+class OnTexts:
+    """A transform that runs a decoder on texts of random tokens, unless the user gave inputs."""
+
+    inner: Transform
+    """The transform."""
+
+    def apply(self, draft: ModelDraft, checks: Checks) -> Claim:
+        """Apply the transform."""
+        options = checks.options
+        if not options.inputs:
+            found = found_decoder(draft)
+            model, made, rng = draft.before.skeleton, list[Feeds](), np.random.default_rng(options.seed)
+            side = DecoderSide(model, model, found)
+            for count in TEXTS:
+                ids = rng.integers(0, found.vocabulary, (2, min(count, found.position_rows or count)))
+                made.append(side.feeds(ids, np.ones_like(ids), np.broadcast_to(np.arange(ids.shape[1]), ids.shape), ()))
+            checks = replace(checks, options=replace(options, inputs=made))
+        return self.inner.apply(draft, checks)

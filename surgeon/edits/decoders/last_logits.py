@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from surgeon.analysis.decoder_graph import decoder_of
-from surgeon.errors import Unavailable, UsageError
+from surgeon.edits.decoders.sequence_sizes import found_decoder
+from surgeon.errors import UsageError
 from surgeon.ir.scope import Node
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.ops.traits.trait_lookup import traits_of
@@ -44,9 +44,7 @@ class LastLogits(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Choose the rows, before the product."""
-        decoder = decoder_of(draft.index)
-        if isinstance(decoder, Unavailable):
-            raise UsageError(f"The model is not a decoder with a cache, because {decoder.reason}. Omit last-logits.")
+        decoder = found_decoder(draft)
         logits = draft.facts(decoder.logits)
         if logits.type.tensor_type.shape.dim[_ROWS].dim_value == 1:
             return ()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least, floor_div, product, size_max, size_min
 from surgeon.shapes.op_rules.axis_labels import (
@@ -217,12 +217,19 @@ LABELS: dict[str, LabelRule] = {
     "TopK": combining(),
 }
 
+
+def _gather_blocks(site: NodeView) -> list[TensorType]:
+    """A table of integers, of which several are in one byte; the last axis is that of the blocks."""
+    shape, bits = _gathered_axes(site).output_shape(site), site.attribute("bits", 4)
+    if shape and site.dtype(0) == TensorProto.UINT8 and isinstance(bits, int):
+        shape = (*shape[:-1], shape[-1] * (8 // bits))
+    return [TensorType(site.dtype(2), shape)]
+
+
 RULES: dict[str, Rule] = {
     "Slice": _slice,
     "Gather": shaped(_gathered_axes),
-    "com.microsoft::GatherBlockQuantized": lambda site: [
-        TensorType(site.dtype(2), _gathered_axes(site).output_shape(site))
-    ],
+    "com.microsoft::GatherBlockQuantized": _gather_blocks,
     "GatherElements": _gather_elements,
     "GatherND": shaped(_tuple_axes),
     "com.microsoft::GatherND": shaped(_tuple_axes),
