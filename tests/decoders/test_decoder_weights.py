@@ -49,7 +49,7 @@ def test_tied_embeddings(bits, tmp_path):
     loss = report.steps[-1]
     assert (report.outcome, loss.outcome, report.check.outcome.value) == ("proved", "proved", "proved")
     assert loss.error > 0.001 > loss.kernel_error  # decoding is compared before weights are rounded
-    assert (loss.runs, loss.best[1], len(loss.layers)) == (2, 4, 9)
+    assert (loss.runs, loss.best[1], len(loss.layers)) == (2, 16, 9)
     uses = [layer.weight for layer in loss.layers]
     assert (uses.count("wte"), report.decoder.width) == (2, 16)
     integers = [name for name, dtype in stored(folder / "model.onnx").items() if dtype == TensorProto.UINT8]

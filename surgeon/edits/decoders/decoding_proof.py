@@ -17,6 +17,7 @@ from surgeon.proof.model.decoding_check import DecoderSide, Feeds, compare_decod
 
 TEXTS = (64, 5)
 """Tokens of the texts on which losses are measured."""
+_BATCH = 8  # texts of one run, if each has the scores of one token
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class OnTexts:
             found = found_decoder(draft)
             model, made, rng = draft.before.skeleton, list[Feeds](), np.random.default_rng(options.seed)
             side = DecoderSide(model, model, found)
+            batch = _BATCH if draft.facts(found.logits).type.tensor_type.shape.dim[1].dim_value == 1 else 2
             for count in TEXTS:
-                ids = rng.integers(0, found.vocabulary, (2, min(count, found.position_rows or count)))
+                ids = rng.integers(0, found.vocabulary, (batch, min(count, found.position_rows or count)))
                 made.append(side.feeds(ids, np.ones_like(ids), np.broadcast_to(np.arange(ids.shape[1]), ids.shape), ()))
             checks = replace(checks, options=replace(options, inputs=made))
         return self.inner.apply(draft, checks)
