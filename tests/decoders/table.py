@@ -43,7 +43,7 @@ class Footnotes:
 
     def mark(self, error: object) -> str:
         """The text of a cell, which refers to a reason."""
-        text = " ".join(str(error).split()).replace("|", "\\|")[:300]
+        text = " ".join(str(error).split()).replace("|", "\\|")[:600]
         if text not in self.texts:
             self.texts.append(text)
         return f"– ({self.texts.index(text) + 1})"
@@ -175,6 +175,7 @@ def _built(made: torch.nn.Module, place: Path) -> Path:
         raise RuntimeError(ended.stderr.strip().splitlines()[-1])
     path = place / "built" / "genai_config.json"
     config = json.loads(path.read_text())
+    config["model"] |= {"eos_token_id": made.config.eos_token_id, "pad_token_id": 0}
     config["model"]["context_length"] = config["search"]["max_length"] = made.config.max_position_embeddings
     path.write_text(json.dumps(config))
     return path.parent
