@@ -1,5 +1,6 @@
 """Folders with weights of 4 and 8 bits, or in half precision: the losses, and that the client runs them."""
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -112,3 +113,16 @@ def test_the_command(tmp_path):
     assert size < (tmp_path / "weights.data").stat().st_size / 2
     ran = run("decoder", source, folder, *words, "--force", "--json")
     assert len(result_in(ran.stdout)["parts"][-1]["layers"]) == 9
+
+
+def test_losses_on_given_texts(tmp_path):
+    """One run with two texts of four tokens after three."""
+    texts = {"input_ids": np.full((2, 4), 5), "attention_mask": np.ones((2, 7), np.int64)}
+    texts["position_ids"] = np.tile(np.arange(3, 7), (2, 1))
+    pasts = [f"past_key_values.{n}.{kind}" for n in range(2) for kind in ("key", "value")]
+    texts |= {name: np.ones((2, 2, 3, 8), np.float32) for name in pasts}
+    options = surgeon.CheckOptions(inputs=[texts])
+    report = surgeon.decoder(decoder(), tmp_path / "out", **FACTS, weights="int8", block=16, options=options)
+    assert (report.steps[-1].runs, report.steps[-1].best[1]) == (1, 8)
+    with pytest.raises(UsageError, match="Inputs and layers need the check of the whole model"):
+        surgeon.decoder(decoder(), tmp_path / "other", **FACTS, options=options)

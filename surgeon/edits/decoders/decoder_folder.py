@@ -189,7 +189,8 @@ def decoder(
     known = {"context": given.context, "pad": given.pad, "bos": given.bos}
     last = GenaiFolder(eos=given.eos, tokenizer=str(tokenizer or ""), **known)
     checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
-    if check in ("sites", "decode", "none") and (checks.options.inputs or checks.options.layers):
+    is_unread = check == "none" or (check in ("sites", "decode") and weights == "keep")  # losses are measured on inputs
+    if (is_unread and checks.options.inputs) or (check not in ("model", "both") and checks.options.layers):
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
         query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
