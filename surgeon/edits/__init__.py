@@ -9,6 +9,7 @@ from surgeon.edits.append import AppendSoftmax as AppendSoftmax
 from surgeon.edits.append import AppendTopK as AppendTopK
 from surgeon.edits.bound_sizes import BoundSizes as BoundSizes
 from surgeon.edits.decoders.last_logits import LastLogits as LastLogits
+from surgeon.edits.decoders.rotary_in_attention import RotaryInAttention as RotaryInAttention
 from surgeon.edits.decoders.sequence_sizes import SequenceSizes as SequenceSizes
 from surgeon.edits.detection.nms import AppendEfficientNms as AppendEfficientNms
 from surgeon.edits.detection.nms import AppendNms as AppendNms

@@ -1,8 +1,9 @@
 """The folder of a decoder as blocks."""
 
+import re
 from collections.abc import Iterator
 
-from surgeon.display.blocks import Document, Text
+from surgeon.display.blocks import Document, Text, outcome, plain_text
 from surgeon.display.content.report import nodes_change, steps_document, steps_json
 from surgeon.display.registry import reports
 from surgeon.edits.decoders.decoder_folder import CONFIG, MODEL, DecoderReport
@@ -19,10 +20,25 @@ def document(report: DecoderReport) -> Document:
         layers, heads = (format_count(model[f"num_{what}"], noun) for what, noun in _COUNTS.items())
         caches = f"{model['num_key_value_heads']} of keys and values, size {model['head_size']}"
         change = (*change, f"  {layers}, {heads}, {caches}")
-    return steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}", proof=_proof(report.check))
+    made = steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}", proof=_proof(report.check))
+    return made._replace(done=_done(made), summary=_summary(report, made)) if report.proved and report.config else made
 
 
 _COUNTS = {"hidden_layers": "layer", "attention_heads": "head"}
+
+
+def _done(made: Document) -> list[Text]:
+    """The steps that say something about the folder; the details list all of them."""
+    silent = "^sequence-sizes|nothing to change$|nothing fired; "
+    return [line for line in made.done if not re.search(silent, plain_text(line))]
+
+
+def _summary(report: DecoderReport, made: Document) -> list[tuple[Text, Text]]:
+    """The outcome and the limits of a folder that is proved."""
+    count = len(report.sites)
+    words = [f"{count} of {count} sites" if count else "", _proof(report.check)]
+    reason = "; ".join(filter(None, words)) or "every node and weight is the original's own, names apart"
+    return [(outcome(report.outcome), reason), *_notes(report), made.summary[-1]]
 
 
 def _proof(check: CheckResult | None) -> str:
@@ -37,4 +53,6 @@ def _notes(report: DecoderReport) -> Iterator[tuple[Text, Text]]:
     if report.config:
         tokens = f"{report.config['model']['context_length']:,} tokens"
         shared = "share one buffer" if report.shares_buffers else "have separate buffers"
+        if any(site.proof is not None and "batch of one" in site.proof.reason for site in report.sites):
+            yield "note", "sites are proved for sequences without padding; a batch with a past takes one token a step"
         yield "note", f"at most {tokens}; pasts and presents {shared}; onnxruntime-genai pads batches on the right"

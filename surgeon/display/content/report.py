@@ -137,7 +137,7 @@ def steps_document(
     words, details = [*words, proof], [*details, *proof_section(report.check)]
     reason = "; ".join(dict.fromkeys(filter(None, words))) or "no step changed the model"
     first: tuple[Text, Text] = (outcome(report.outcome), reason)
-    rows = [first, *rows, *notes]
+    rows = [first, *{plain_text(row[1]): row for row in (*rows, *notes)}.values()]
     return headed_document(report, change, done=labelled_lines(done), rows=rows, details=details, same=files)
 
 

@@ -14,6 +14,7 @@ from surgeon.edits.decoders.cache_names import give_templates
 from surgeon.edits.decoders.decoding_proof import DecodingProof, OnTexts
 from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable, shares_buffers
 from surgeon.edits.decoders.last_logits import LastLogits
+from surgeon.edits.decoders.rotary_in_attention import RotaryInAttention
 from surgeon.edits.decoders.sequence_sizes import SequenceSizes, drop_padding_assumption, found_decoder
 from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
 from surgeon.errors import CheckFailed, UsageError
@@ -39,6 +40,8 @@ CHECKS = ("sites", "model", "both", "decode", "none")
 DecoderWeights: TypeAlias = Literal["int4", "int8", "float16", "keep"]
 RULES = "decoder"
 """The group of rules that run first."""
+TIDYING = "cleanup"
+"""The group of rules that run after rotary embeddings are in the attentions."""
 TARGET = "ort"
 """The target whose rules run: onnxruntime-genai runs models with ONNX Runtime."""
 
@@ -135,7 +138,7 @@ def decoder(
     weights: DecoderWeights = "keep",
     block: int = BLOCK,
     max_error: float | None = None,
-    check: DecoderCheck = "sites",
+    check: DecoderCheck | None = None,
     require_proof: bool = False,
     force: bool = False,
     options: CheckOptions | None = None,
@@ -162,8 +165,8 @@ def decoder(
         block: for int4 and int8, the number of elements of a weight with one scale: 16, 32, 64, 128 or 256.
         max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
             limit.
-        check: as for `rewrite`.  "decode": sites, and decoding of the new model, token by token in padded batches, is
-            compared with the original on each sequence by itself.
+        check: as for `rewrite`, or "decode": sites, and decoding of the new model, token by token in padded batches, is
+            compared with the original on each sequence by itself.  Default: "decode", or "sites" for a kept graph.
         require_proof: treat unproved results as failures.
         force: write into a folder that contains other files.
         options: seeds, sizes, tolerances and limits of the checks.
@@ -185,7 +188,7 @@ def decoder(
         ...     print(error.what)
         The model is not a decoder with a cache, because no output is an input with new rows appended.
     """
-    given = given_facts(eos, pad, bos, context)
+    given, check = given_facts(eos, pad, bos, context), check or ("sites" if keep_graph else "decode")
     known = {"context": given.context, "pad": given.pad, "bos": given.bos}
     last = GenaiFolder(eos=given.eos, tokenizer=str(tokenizer or ""), **known)
     checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
@@ -193,10 +196,13 @@ def decoder(
     if (is_unread and checks.options.inputs) or (check not in ("model", "both") and checks.options.layers):
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
-        query_heads = last.decoder_in(ModelDraft(model))[0].query_heads
+        found, facts = last.decoder_in(ModelDraft(model))
     rules = RuleSet(RULES, target=TARGET)
-    edits: list[Edit] = [LastLogits(), last] if last_logits else [last]
-    first: list[Transform | Compound] = [] if keep_graph else [*edit_groups([SequenceSizes()]), rules]
+    edits: list[Edit] = [last, LastLogits()] if last_logits else [last]
+    steps: list[Transform | Compound] = [*edit_groups(edits)]
+    if not keep_graph:
+        edits.append(RotaryInAttention(facts.context or 1))
+        steps = [*edit_groups([SequenceSizes()]), rules, *edit_groups(edits), RuleSet(TIDYING, target=TARGET)]
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)
@@ -204,8 +210,8 @@ def decoder(
         with gc_paused(), ExitStack() as stack:
             original = stack.enter_context(opened_to_run(source)) if check == "decode" else None
             proofs = [] if original is None else [DecodingProof(original, report)]
-            run(source, [*first, *edit_groups(edits), *proofs, *losses], checks, saving, report=report)
-        report.decoder, report.config, report.size = last.write(staging, query_heads)
+            run(source, [*steps, *proofs, *losses], checks, saving, report=report)
+        report.decoder, report.config, report.size = last.write(staging, found.query_heads)
     for step in report.flat:
         step.output, step.replaces = str(output), False
     if report.rolled_back:

@@ -26,6 +26,11 @@ class SequenceSizes(Edit):
 
     Raises:
         UsageError: the model is not a decoder with a cache.
+
+    Examples:
+        >>> import surgeon
+        >>> surgeon.edits.SequenceSizes().flag
+        'sequence-sizes'
     """
 
     flag = "sequence-sizes"

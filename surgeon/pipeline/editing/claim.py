@@ -57,6 +57,8 @@ class ModelClaim:
     """Sizes that the original fixes and the edited model does not."""
     by_structure: bool = True
     """Whether the nodes of both have to be the same, apart from names."""
+    decodes: bool = False
+    """Whether the edited model only has to decode as the original: in steps, each sequence of a padded batch."""
     untold: str = ""
     """Why nothing can be claimed about the edited model, as a sentence; empty if something can."""
     beyond: str = ""

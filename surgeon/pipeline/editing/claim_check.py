@@ -21,6 +21,7 @@ from surgeon.pipeline.editing.subgraph import extract
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, tolerances
+from surgeon.proof.model.decoding_check import compare_decoding
 from surgeon.proof.model.exposed_outputs import exposing, produced_tensors
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.model.trial import Trial
@@ -50,6 +51,9 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         return CheckResult(
             Outcome.UNPROVED, claim.untold, (), seconds=time.perf_counter() - started, runs=0, tolerance={}
         )
+    if claim.decodes:
+        found = compare_decoding((draft.before, lambda: original), (draft, lambda: edited), options)
+        return replace(found, seconds=time.perf_counter() - started)
     away = IsolatedRuntime(options.required(), options.run_time)
     rtol, atol = tolerances(before, options)
     roles = _Roles.of(before, after, claim)

@@ -15,4 +15,5 @@ __all__ = [
     "removability",
     "shape_uses",
     "value_matchers",
+    "visible_keys",
 ]

@@ -7,6 +7,7 @@ ops know.
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -60,9 +61,9 @@ def visible_keys(index: Index, mask: str, rows: Size, past: Size, *, shows: bool
     mask: it is added to the scores, or a condition that is `shows` for scores that count.  Raises ConditionFailed if it
     hides more than later keys and those before a window, or depends on more than sizes and an input of ones.
     """
-    nodes, windows = _MaskNodes(index, mask), set[int]()
+    nodes, windows = ComputedTensor(index, mask), set[int]()
     for new, old, sizes in _lengths(rows, past):
-        windows |= _windows(nodes.shown(sizes, (new, old + new), shows), old)
+        windows |= _windows(_shown(nodes.value(sizes, old + new), (new, old + new), shows), old)
     require(len(windows) < 2, f"the mask has several windows: {', '.join(map(str, sorted(windows)))}")
     padding = sorted(nodes.ones)
     require(len(padding) < 2, f"the mask depends on the values of {' and '.join(padding)}")
@@ -74,7 +75,7 @@ def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size)
 
     Raises ConditionFailed if it depends on more than sizes and an input of ones.
     """
-    nodes = _MaskNodes(index, name)
+    nodes = ComputedTensor(index, name)
     is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in _lengths(rows, past))
     return nodes.made if is_one else None
 
@@ -91,6 +92,18 @@ def _lengths(rows: Size, past: Size) -> list[tuple[int, int, dict[str, int]]]:
     ]
 
 
+def _shown(mask: np.ndarray, shape: tuple[int, int], shows: bool) -> np.ndarray:
+    """Whether each score counts, [rows, keys]."""
+    is_shown = mask == shows if mask.dtype == np.bool_ else mask == 0
+    is_hidden = ~is_shown if mask.dtype == np.bool_ else mask <= HIDING
+    require(bool((is_shown | is_hidden).all()), "the mask also adds numbers to scores that count")
+    fits = mask.ndim > 1 and mask.shape[-2] in (1, shape[0]) and mask.shape[-1] == shape[1]
+    require(fits, f"the mask of {shape[0]} rows and {shape[1]} keys has the shape {list(mask.shape)}")
+    each = is_shown.reshape(-1, *mask.shape[-2:])
+    require(bool((each == each[:1]).all()), "the mask differs between heads or sequences")
+    return np.broadcast_to(each[0], shape)
+
+
 def _windows(shown: np.ndarray, past: int) -> set[int]:
     """The window of a mask; empty if it hides only later keys.  shown: [rows, keys]."""
     row, key = np.arange(past, shown.shape[1])[:, None], np.arange(shown.shape[1])
@@ -100,14 +113,15 @@ def _windows(shown: np.ndarray, past: int) -> set[int]:
     return {window} if window < shown.shape[1] else set()
 
 
-class _MaskNodes:
-    """The nodes between sizes or ones and a tensor of a mask.
+class ComputedTensor:
+    """A tensor of the main graph that depends only on sizes, on inputs of ones, and on given values.
 
-    nodes: in topological order.  ones: inputs that are ones.  inputs: tensors at which the nodes begin, which depend
-    only on sizes; with their values, or None if only their shape is read.
+    nodes: those that compute it, in topological order.  ones: the inputs of ones.  given: the values of other inputs.
+    Raises ConditionFailed if it depends on more.
     """
 
-    def __init__(self, index: Index, name: str) -> None:
+    def __init__(self, index: Index, name: str, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> None:
+        self._given = given
         self._index, self._main, self._shapes, self._name = index, index.main, shapes_of(index), name
         self.nodes: list[Node] = []
         self.ones: set[str] = set()
@@ -125,13 +139,15 @@ class _MaskNodes:
             reads = [(read, slot < bare) for slot, read in enumerate(node.inputs) if read]
             pending += [read for read in reads if read not in seen]
             seen.update(reads)
-            require(len(found) <= MAX_NODES, f"more than {MAX_NODES} nodes compute the mask")
+            require(len(found) <= MAX_NODES, f"more than {MAX_NODES} nodes compute it")
         self.nodes = sorted(found, key=lambda node: node.slot)
 
     def _begin(self, name: str, is_bare: bool) -> Node | None:
         """The node to run for a tensor; None if the run begins at it.  is_bare: only its shape is read."""
         array = self._index.constants.array(self._main, name)
         value = self._shapes.value(self._main, name)
+        if name in self._given:
+            array = self._given[name].astype(self._dtype(name))
         if array is not None:
             self._constants[name] = array
         elif value is not None:
@@ -153,26 +169,17 @@ class _MaskNodes:
         """The outputs of the nodes."""
         return tuple(name for node in self.nodes for name in node.outputs if name)
 
-    def value(self, sizes: Mapping[str, int], keys: int) -> np.ndarray:
-        """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones."""
+    def value(self, sizes: Mapping[str, int], keys: int = 0) -> np.ndarray:
+        """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones.
+
+        Raises ConditionFailed if the nodes do not run.
+        """
         begin = {name: self._value(name, value, sizes) for name, value in self._inputs.items()}
         for name in self.ones:
             dims = self._sizes(name, sizes)
             require(bool(dims) and dims[-1] == keys, f"{name!r} may have more or fewer columns than there are keys")
             begin[name] = np.ones(dims, self._dtype(name))
         return _computed(self._model(begin).SerializeToString(deterministic=True), self._name)
-
-    def shown(self, sizes: Mapping[str, int], shape: tuple[int, int], shows: bool) -> np.ndarray:
-        """Whether each score counts, [rows, keys]."""
-        made = self.value(sizes, shape[1])
-        is_shown = made == shows if made.dtype == np.bool_ else made == 0
-        is_hidden = ~is_shown if made.dtype == np.bool_ else made <= HIDING
-        require(bool((is_shown | is_hidden).all()), "the mask also adds numbers to scores that count")
-        fits = made.ndim > 1 and made.shape[-2] in (1, shape[0]) and made.shape[-1] == shape[1]
-        require(fits, f"the mask of {shape[0]} rows and {shape[1]} keys has the shape {list(made.shape)}")
-        each = is_shown.reshape(-1, *made.shape[-2:])
-        require(bool((each == each[:1]).all()), "the mask differs between heads or sequences")
-        return np.broadcast_to(each[0], shape)
 
     def _value(self, name: str, value: np.ndarray | None, sizes: Mapping[str, int]) -> np.ndarray:
         """A tensor at which the nodes begin."""
@@ -187,7 +194,7 @@ class _MaskNodes:
     def _sizes(self, name: str, sizes: Mapping[str, int]) -> list[int]:
         dims = self._shapes.shape(self._main, name)
         if dims is None:
-            raise ConditionFailed(f"the mask depends on the shape of {name!r}, which is unknown")
+            raise ConditionFailed(f"it depends on the shape of {name!r}, which is unknown")
         return [_evaluated(dim, sizes) for dim in dims]
 
     def _model(self, begin: Mapping[str, np.ndarray]) -> ModelProto:
@@ -207,7 +214,7 @@ def _evaluated(size: Size, sizes: Mapping[str, int]) -> int:
     try:
         return evaluate(size, {**dict.fromkeys(symbols(size), BATCH), **sizes})
     except SizeError:
-        raise ConditionFailed(f"the mask depends on a size that is unknown, {size}") from None
+        raise ConditionFailed(f"it depends on a size that is unknown, {size}") from None
 
 
 @lru_cache(maxsize=64)
@@ -220,4 +227,4 @@ def _computed(model: bytes, output: str) -> np.ndarray:
         with EvaluatorSession(ModelProto.FromString(model)) as session:
             return session.run({})[output]
     except SessionError as refused:
-        raise ConditionFailed(f"the nodes of the mask do not run: {refused.message.rstrip('.')}") from None
+        raise ConditionFailed(f"its nodes do not run: {refused.message.rstrip('.')}") from None
