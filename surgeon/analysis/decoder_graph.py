@@ -241,7 +241,7 @@ class _GraphReading:
         while pending:
             node = self._main.producers.get(pending.pop())
             traits = None if node is None else traits_of(node.op)
-            if node is None or traits is None or traits.products.kind:
+            if node is None or traits is None or traits.products.kind or traits.shape.reads_only_shape:
                 continue
             if traits.numerics.is_softmax:
                 return True

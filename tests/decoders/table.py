@@ -32,6 +32,10 @@ _COLUMNS = (
     *("architecture", "export", "nodes", _ATTENTION, "shared buffers"),
     *("equal tokens, separate", "equal, shared"),
 )
+_TIMES = (
+    *("architecture", "graph", "nodes", _ATTENTION, "equal tokens"),
+    *("256 tokens, ms", "one after 256, ms", "one after 1,024, ms"),
+)
 _WAYS = ("exported", "surgeon", "`ort_fusions` of transformers", "builder of onnxruntime-genai")
 
 
@@ -60,13 +64,15 @@ class Footnotes:
 class References:
     """The tokens that transformers generates."""
 
-    def __init__(self, name: str) -> None:
-        made = architectures.model(name)
+    def __init__(self, made: torch.nn.Module) -> None:
         self.texts = [architectures.tokens(made, prompt, COUNT) for prompt in architectures.PROMPTS]
         self.eos = min({*range(3, architectures.VOCABULARY)}.difference(*self.texts))
 
-    def equal(self, folder: Path, shared: bool) -> str:
-        """The number of first equal tokens: of all texts, or of each prompt and each text of the batch."""
+    def equal(self, folder: Path, shared: bool | None = None) -> str:
+        """The number of first equal tokens: of all texts, or of each prompt and each text of the batch.
+
+        shared: as for `generated`.
+        """
         first = architectures.PROMPTS.index(architectures.BATCH[0])
         counts = [
             _first_equal(generated(folder, [prompt], COUNT, shared)[0], text)
@@ -92,13 +98,15 @@ def _export_path(folder: Path, name: str, exporter: str, opset: int) -> Path:
     return path
 
 
-def _attentions(path: Path) -> int:
-    return sum(node.op_type == _ATTENTION for node in onnx.load(path, load_external_data=False).graph.node)
+def _size(folder: Path) -> tuple[int, int]:
+    """The number of nodes and of attentions of the graph in a folder."""
+    nodes = onnx.load(folder / "model.onnx", load_external_data=False).graph.node
+    return len(nodes), sum(node.op_type == _ATTENTION for node in nodes)
 
 
 def lines(name: str, exports: Sequence[tuple[str, int]], options: argparse.Namespace, notes: Footnotes) -> Iterator:
     """The cells of each export of an architecture."""
-    references = References(name)
+    references = References(architectures.model(name))
     for exporter, opset in exports:
         cells = [name, f"{exporter} {opset}"]
         source = notes.tried(_export_path, options.folder, name, exporter, opset)
@@ -124,27 +132,33 @@ def _result_cells(
         for sharing in (False, True)
     )
     nodes = f"{before:,} → {after:,}"
-    return [nodes, str(_attentions(folder / "model.onnx")), "yes" if shares else "no", separate, shared]
+    return [nodes, str(_size(folder)[1]), "yes" if shares else "no", separate, shared]
 
 
 def time_lines(name: str, notes: Footnotes) -> Iterator[list[str]]:
-    """The cells of each way to a graph: prefill, and one token after 256 and after 1,024 others, in milliseconds."""
+    """The cells of each way to a graph: nodes, attentions, equal tokens, and milliseconds of reading and of one token.
+    """
     made = architectures.model(name, architectures.LARGE)
+    references = References(made)
+    made.config.eos_token_id = references.eos
     with tempfile.TemporaryDirectory() as place:
         ways = dict(zip(_WAYS, _ways(made, Path(place)), strict=True))
         found = {way: notes.tried(folder) for way, folder in ways.items()}
         folders = [folder for folder in found.values() if isinstance(folder, Path)]
         times = [dict(zip(folders, least_times(folders, past), strict=True)) for past in _PASTS]
         for way, folder in found.items():
-            cells = [folder, "", ""]
+            cells = [folder, *[""] * 5]
             if isinstance(folder, Path):
-                cells = [f"{value:.2f}" for value in (times[0][folder][0], *(time[folder][1] for time in times))]
+                counts = (f"{count:,}" for count in _size(folder))
+                cells = [*counts, notes.tried(references.equal, folder), f"{times[0][folder][0]:.2f}"]
+                cells += [f"{time[folder][1]:.2f}" for time in times]
             yield [name, way, *cells]
 
 
 def _ways(made: torch.nn.Module, place: Path) -> Iterator[Callable[[], Path]]:
     """Functions that write a folder of onnxruntime-genai each, in the order of `_WAYS`."""
-    facts = {"context": architectures.LARGE["max_position_embeddings"], "eos": 2, "pad": 0}
+    config = made.config
+    facts = {"context": config.max_position_embeddings, "eos": config.eos_token_id, "pad": 0}
 
     def written(title: str, exporter: str, keep_graph: bool, fusions: str | None = None) -> Path:
         source, folder = place / title / "model.onnx", place / f"{title}-folder"
@@ -172,7 +186,7 @@ def _built(made: torch.nn.Module, place: Path) -> Path:
     run = [sys.executable, "-m", "onnxruntime_genai.models.builder", *map(str, command)]
     ended = subprocess.run(run, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise RuntimeError(ended.stderr.strip().splitlines()[-1])
+        raise RuntimeError(ended.stderr.strip().splitlines()[-1].replace(str(place / "weights"), "given"))
     path = place / "built" / "genai_config.json"
     config = json.loads(path.read_text())
     config["model"] |= {"eos_token_id": made.config.eos_token_id, "pad_token_id": 0}
@@ -209,8 +223,7 @@ def main() -> None:
             for cells in lines(name, exports, options, notes):
                 print(_row(cells), flush=True)
     if options.time:
-        titles = ["architecture", "graph", "256 tokens, ms", "one after 256, ms", "one after 1,024, ms"]
-        print("", _row(titles), _row(["---"] * len(titles)), sep="\n")
+        print("", _row(_TIMES), _row(["---"] * len(_TIMES)), sep="\n")
     for name in options.time:
         for cells in time_lines(name, notes):
             print(_row(cells), flush=True)

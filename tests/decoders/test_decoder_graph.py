@@ -66,6 +66,24 @@ def test_a_concat_with_nothing_before_the_past(inputs):
     assert found(model) == found(decoder())
 
 
+def test_sizes_of_what_a_gate_scales():
+    """A mixture of experts scales by the result of a softmax; the next queries get sizes from there, and no numbers."""
+    model = decoder()
+    made = onnx.helper.make_node
+    nodes = [
+        made("Softmax", ["x1"], ["gate"]),
+        made("Mul", ["x1", "gate"], ["gated"]),
+        made("Shape", ["gated"], ["ends"], end=2),
+        made("Concat", ["ends", "split"], ["heads1"], axis=0),
+    ]
+    (at,) = (n for n, node in enumerate(model.graph.node) if node.output[0] == "qh1")
+    model.graph.node[at].input[1] = "heads1"
+    for node in reversed(nodes):
+        model.graph.node.insert(at, node)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([2, 8]), "split"))
+    assert found(model) == found(decoder())
+
+
 def _with_fixed_rows(model):
     model.graph.input[3].type.tensor_type.shape.dim[2].dim_value = 9
 
