@@ -85,14 +85,24 @@ def step_of_gate(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """Two models and their baseline."""
+    folder = tmp_path_factory.mktemp("fresh")
+    (folder / "models").mkdir()
+    (folder / "models" / "a model.onnx").write_bytes(MODEL.read_bytes())
+    (folder / "models" / "b.onnx").write_bytes(MODEL.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run("gate", "models/*.onnx", "--rules", "gelu", "--update").exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "a model.onnx").write_bytes(MODEL.read_bytes())
-    (tmp_path / "models" / "b.onnx").write_bytes(MODEL.read_bytes())
-    assert run("gate", "models/*.onnx", "--rules", "gelu", "--update").exit_code == 0
-    return tmp_path
+def folder(fresh, tmp_path, monkeypatch):
+    """A copy of them, which is the working directory."""
+    monkeypatch.chdir(shutil.copytree(fresh, tmp_path / "copy"))
+    return Path.cwd()
 
 
 @bash
