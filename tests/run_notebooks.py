@@ -5,8 +5,11 @@ are.  A draft is a Python file whose cells begin with `# %%`, or `# %% [markdown
 notebooks/<stem>.ipynb.  `--draft NAME.ipynb` prints a notebook as such a draft.
 
 What is stored is the same from run to run: cells are numbered, counts and metadata left out, and a cell that writes to
-stderr is refused, for warnings tell of one machine only.
+stderr is refused, for warnings tell of one machine only.  nbformat, which loads for three seconds, is imported where it
+is used, since each process that runs tests imports this module.
 """
+
+from __future__ import annotations
 
 import argparse
 import re
@@ -14,11 +17,10 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
-from nbclient import NotebookClient
-from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 MARK = re.compile(r"^# %%(?: (\[markdown\]))?[^\n]*\n?", re.MULTILINE)
@@ -30,8 +32,18 @@ METADATA = {
 }
 
 
+def stored(path: Path) -> NotebookNode:
+    """The notebook of a file."""
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """Run all cells in a copy of notebooks/ under `folder`, which keeps the files that they write; return a copy."""
+    import nbformat
+    from nbclient import NotebookClient
+
     work = folder / "notebooks"
     shutil.copytree(FOLDER, work, ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
     resources = {"metadata": {"path": str(work)}}
@@ -44,6 +56,8 @@ WHERE = re.compile(r"<code>/[^<]*/")
 
 def stable(notebook: NotebookNode) -> NotebookNode:
     """Return the notebook without what changes from run to run; raises ValueError where a cell writes to stderr."""
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
     cells = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
@@ -70,6 +84,8 @@ def stable(notebook: NotebookNode) -> NotebookNode:
 
 def read_draft(text: str) -> NotebookNode:
     """Make a notebook of a draft."""
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
     parts = MARK.split(text)  # what is before the first mark, then (kind, text) in turn
     cells = []
     for kind, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -95,8 +111,10 @@ def draft(notebook: NotebookNode) -> str:
 
 def store(path: Path) -> Path:
     """Run a notebook or a draft, store the notebook with its outputs, and return its path."""
+    import nbformat
+
     is_draft = path.suffix == ".py"
-    notebook = read_draft(path.read_text(encoding="utf-8")) if is_draft else nbformat.read(path, as_version=4)
+    notebook = read_draft(path.read_text(encoding="utf-8")) if is_draft else stored(path)
     with tempfile.TemporaryDirectory() as folder:
         ran = stable(execute(notebook, Path(folder)))
     output = FOLDER / f"{path.stem}.ipynb" if is_draft else path
@@ -112,7 +130,7 @@ def main() -> int:
     arguments = parser.parse_args()
     for path in arguments.paths or sorted(FOLDER.glob("*.ipynb")):
         if arguments.draft:
-            print(draft(nbformat.read(path, as_version=4)))
+            print(draft(stored(path)))
         else:
             print(store(path))
     return 0

@@ -10,9 +10,8 @@ from tests.browsers import Watched, chromium
 from tests.command_line import ROOT
 from tests.fleet import parts
 
-if find_spec("notebook") is None:  # not imported here: only the server needs it
+if find_spec("notebook") is None or find_spec("nbformat") is None:  # not imported here: that takes three seconds
     pytest.skip("nothing serves notebooks: pip install notebook", allow_module_level=True)
-nbformat = pytest.importorskip("nbformat")
 TimeoutError = pytest.importorskip("playwright.sync_api").TimeoutError
 
 DISTILBERT = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -28,6 +27,8 @@ PAGES = {"Notebook 7": "notebooks/view.ipynb", "JupyterLab": "lab/tree/view.ipyn
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory):
     """A server of notebooks, with one in it; gives its address."""
+    import nbformat
+
     home = tmp_path_factory.mktemp("jupyter")
     cells = [nbformat.v4.new_code_cell(text) for text in CELLS]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}

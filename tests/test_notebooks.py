@@ -5,12 +5,10 @@ import importlib.util
 import os
 import re
 
-import nbformat
 import pytest
-from nbformat.v4 import new_output
 
 from tests import sampling
-from tests.run_notebooks import FOLDER, draft, execute, read_draft, stable
+from tests.run_notebooks import FOLDER, draft, execute, read_draft, stable, stored
 from tests.shown import differences
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -23,7 +21,7 @@ SAMPLE = [path for path in NOTEBOOKS if path.stem in ("first_rewrite", "network_
 )
 def test_notebook_runs(path, tmp_path):
     """No cell raises, and what the repository shows is what comes out, but for rounding."""
-    shown = nbformat.read(path, as_version=4)
+    shown = stored(path)
     run = execute(shown, tmp_path)
     for before, after in zip(shown.cells, run.cells, strict=True):
         if before.cell_type == "code":
@@ -33,14 +31,16 @@ def test_notebook_runs(path, tmp_path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_stored_as_it_is_written_again(path):
     """No counts, no metadata, no folder of one machine, nothing on stderr: python -m tests.run_notebooks NAME.ipynb."""
-    shown = nbformat.read(path, as_version=4)
+    import nbformat
+
+    shown = stored(path)
     assert stable(nbformat.from_dict(shown)) == shown
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_pictures_are_not_empty(path):
     """Each has a size, and something of one on it."""
-    for cell in nbformat.read(path, as_version=4).cells:
+    for cell in stored(path).cells:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             html = "".join(data.get("text/html", ""))
@@ -60,6 +60,8 @@ def test_a_draft_becomes_the_notebook_that_it_was():
 
 
 def test_a_cell_that_writes_to_stderr_is_refused():
+    from nbformat.v4 import new_output
+
     notebook = read_draft("# %%\nx = 1\n")
     notebook.cells[0].outputs = [new_output("stream", name="stdout", text="a\n"), new_output("stream", text="b\n")]
     assert stable(notebook).cells[0].outputs == [new_output("stream", name="stdout", text="a\nb\n")]

@@ -9,13 +9,6 @@ import pytest
 
 from tests.command_line import ROOT
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient", reason="nothing runs notebooks: pip install notebook")
-nbconvert = pytest.importorskip("nbconvert")
-
-# Its templates, which are in another prefix where one environment is made over another.
-SHARE = Path(nbconvert.__file__).parents[4] / "share" / "jupyter"
-
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g'
 CHAIN = " ".join(f"a{place} = {op}(a{place - 1})" for place, op in enumerate(["Relu", "Neg", "Abs", "Exp"] * 40, 1))
 WIDE = " ".join(f"y{place} = Relu(x{place})" for place in range(120))
@@ -40,6 +33,10 @@ MODELS = {  # beside what has to stand in the picture; "" where there are too ma
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
     """What nbconvert makes of a notebook with a view of each model, a cell each."""
+    nbclient = pytest.importorskip("nbclient", reason="nothing runs notebooks: pip install notebook")
+    nbformat, nbconvert = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert")
+    # Its templates, which are in another prefix where one environment is made over another.
+    share = Path(nbconvert.__file__).parents[4] / "share" / "jupyter"
     folder = tmp_path_factory.mktemp("models")
     cells = [nbformat.v4.new_code_cell("import surgeon")]
     for place, (text, _) in enumerate(MODELS.values()):
@@ -49,7 +46,7 @@ def rendered(tmp_path_factory):
     nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
     assert "widgets" in notebook.metadata  # with these nbconvert takes a widget before all else
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JUPYTER_PATH", str(SHARE))
+        patched.setenv("JUPYTER_PATH", str(share))
         html, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
     return html.split("surgeon-still-")[1:]
 
