@@ -3,8 +3,11 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from surgeon.proof.judge.common_prefix import common_prefix
+from surgeon.proof.proof_case import RegionModels
 from tests.mutation.planting import PLANTED, outcome, plant_text
 
 PORTS = "(float[n] x) => (float[n] y) "
@@ -68,3 +71,13 @@ def test_a_product_in_another_form_may_be_rounded_otherwise() -> None:
     )
     found, reason = outcome(PLANTED.pop("quotient"))
     assert found == "proved", reason
+
+
+def test_nodes_that_one_side_has_twice() -> None:
+    """Each copy is in the prefix, whatever its name."""
+    head = f'<ir_version: 8, opset_import: ["": 18]> g {PORTS}<float d = {{0.5}}>'
+    before = onnx.parser.parse_model(f"{head} {{ t = Mul(x, d) y = Round(t) }}")
+    after = onnx.parser.parse_model(f"{head} {{ u = Mul(x, d) t = Mul(x, d) w = Max(u, t) y = Round(w) }}")
+    prefix = common_prefix(RegionModels(before, after, {}))
+    assert prefix is not None
+    assert [(node.op_type, *node.input) for node in prefix.rest.after.graph.node] == [("Max", "t", "t"), ("Round", "w")]

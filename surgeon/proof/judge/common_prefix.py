@@ -44,8 +44,14 @@ def common_prefix(sides: RegionModels) -> CommonPrefix | None:
     structure = Structure()
     before, after = (_results(model, structure) for model in (sides.before, sides.after))
     shared = before.keys() & after.keys()
-    names = {number: before[number] for number in shared}  # of the results, in the original
-    renamed = {name: own for number in shared for name, own in zip(after[number], names[number], strict=True) if name}
+    names = {number: before[number][0] for number in shared}  # of the results, in the original
+    renamed = {
+        name: own
+        for number in shared
+        for outputs in after[number]  # of equal nodes too
+        for name, own in zip(outputs, names[number], strict=True)
+        if name
+    }
     in_prefix = frozenset(name for results in names.values() for name in results if name)
     outputs = {port.name for model in (sides.before, sides.after) for port in model.graph.output}
     if not in_prefix or not outputs.isdisjoint((*in_prefix, *renamed)):
@@ -91,12 +97,12 @@ def without_common_prefix(
         yield prefix.rest, lambda feeds: {**feeds, **session.run(feeds)}, prefix.made
 
 
-def _results(model: ModelProto, structure: Structure) -> dict[int, tuple[str, ...]]:
-    """The outputs of each node that has inputs and no bodies, by a number that is equal for equal computations."""
-    found: dict[int, tuple[str, ...]] = {}
+def _results(model: ModelProto, structure: Structure) -> dict[int, list[tuple[str, ...]]]:
+    """The outputs of nodes that have inputs and no bodies, by a number that is equal for equal computations."""
+    found: dict[int, list[tuple[str, ...]]] = {}
     for node, number in computations(model, structure).items():
         if node.inputs and not any(subgraphs(node.proto)):
-            found.setdefault(number, node.outputs)
+            found.setdefault(number, []).append(node.outputs)
     return found
 
 
