@@ -285,3 +285,13 @@ def test_the_command(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["genai_config.json", "model.onnx", "weights.data"]
     again = run("decoder", source, folder, "--context", 64, "--eos", 31)
     assert "is not empty" in one_sentence(again, 2)
+
+
+@pytest.mark.parametrize(("words", "shares"), [("right-padded", True), ("no padding", True), ("left-padded", False)])
+def test_an_assumption_on_the_mask_stays_the_users(words, shares, tmp_path):
+    """Padding on the left needs the mask, so attention keeps it, and pasts have buffers of their own."""
+    options = surgeon.CheckOptions(assume={"attention_mask": words})
+    report = surgeon.decoder(decoder(), tmp_path / "out", **FACTS, options=options, check=None if shares else "none")
+    assert (report.outcome, report.shares_buffers) == ("proved" if shares else "unchecked", shares)
+    held = {item.key: item.value for item in onnx.load(tmp_path / "out" / "model.onnx").metadata_props}
+    assert held["surgeon.assume.attention_mask"] == words

@@ -92,6 +92,13 @@ def test_masks(name):
         assert surgeon.compare(source, made, decode=True).proved
 
 
+def test_the_whole_model():
+    """The comparison takes sizes that the kernel runs: with a past, several rows only in a batch of one."""
+    _, report = rewritten(model(), check="both")
+    assert report.proved
+    assert report.check.runs > 5
+
+
 @pytest.mark.parametrize(
     ("hides", "bias", "why"),
     [*((hides, "bias = Where(hides, lowest, nothing)", why) for hides, why in OTHERS.values()),

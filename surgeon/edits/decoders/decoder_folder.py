@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from surgeon.analysis.assumptions.assumption import LEFT_PADDED, NO_PADDING, Assumption
+from surgeon.analysis.assumptions.model_assumptions import assumptions_of
 from surgeon.analysis.decoder_graph import Decoder
 from surgeon.edits.decoders.cache_names import give_templates
 from surgeon.edits.decoders.decoding_proof import DecodingProof, OnTexts
 from surgeon.edits.decoders.genai_config import completed_facts, genai_config, require_runnable, shares_buffers
 from surgeon.edits.decoders.last_logits import LastLogits
 from surgeon.edits.decoders.rotary_in_attention import RotaryInAttention
-from surgeon.edits.decoders.sequence_sizes import SequenceSizes, drop_padding_assumption, found_decoder
+from surgeon.edits.decoders.sequence_sizes import SequenceSizes, found_decoder, set_padding_assumption
 from surgeon.edits.decoders.tokenizer_folder import TextFacts, given_facts, tokenizer_facts, tokenizer_files
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
@@ -23,7 +25,7 @@ from surgeon.file.model_like import ModelLike, opened_to_run, resolve_model
 from surgeon.file.staged_folder import staged_folder
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
-from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.draft import ModelDraft, declaring
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.editing.edit_group import edit_groups
 from surgeon.pipeline.reports.report import UNCHANGED, Report
@@ -90,6 +92,8 @@ class GenaiFolder(Edit):
     """Token that begins a text."""
     tokenizer: str = ""
     """Folder of a tokenizer, which is copied; it has the tokens and the context that are not given."""
+    assumed: str = ""
+    """The words that the user assumes of the mask."""
     flag = "genai"
     metavar = ""
 
@@ -104,7 +108,7 @@ class GenaiFolder(Edit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Rename caches, if their names have no template."""
         found = self.decoder_in(draft)[0]
-        drop_padding_assumption(draft, found)
+        set_padding_assumption(draft, found, self.assumed)
         templates = give_templates(draft, found)
         return (f"caches are renamed to {', '.join(templates)}",) if templates else ()
 
@@ -166,7 +170,8 @@ def decoder(
         max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
             limit.
         check: as for `rewrite`, or "decode": sites, and decoding of the new model, token by token in padded batches, is
-            compared with the original on each sequence by itself.  Default: "decode", or "sites" for a kept graph.
+            compared with the original on each sequence by itself.  Default: "decode", or "sites" for a kept graph and
+            for a mask that is assumed to be left-padded, whose attentions keep it.
         require_proof: treat unproved results as failures.
         force: write into a folder that contains other files.
         options: seeds, sizes, tolerances and limits of the checks.
@@ -188,15 +193,19 @@ def decoder(
         ...     print(error.what)
         The model is not a decoder with a cache, because no output is an input with new rows appended.
     """
-    given, check = given_facts(eos, pad, bos, context), check or ("sites" if keep_graph else "decode")
-    known = {"context": given.context, "pad": given.pad, "bos": given.bos}
-    last = GenaiFolder(eos=given.eos, tokenizer=str(tokenizer or ""), **known)
+    given, options = given_facts(eos, pad, bos, context), options or CheckOptions()
+    folder = str(tokenizer or "")
+    last = GenaiFolder(context=given.context, eos=given.eos, pad=given.pad, bos=given.bos, tokenizer=folder)
+    with Model.open(resolve_model(source)) as model:  # refuse before the work begins
+        found, facts = last.decoder_in(ModelDraft(model))
+        assumed = assumptions_of(declaring(model, options.assume).skeleton).get(found.mask or "", Assumption())
+    is_left_padded = LEFT_PADDED in assumed.words and NO_PADDING not in assumed.words
+    check = check or ("sites" if keep_graph or is_left_padded else "decode")
     checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
     is_unread = check == "none" or (check in ("sites", "decode") and weights == "keep")  # losses are measured on inputs
     if (is_unread and checks.options.inputs) or (check not in ("model", "both") and checks.options.layers):
         raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
-    with Model.open(resolve_model(source)) as model:  # refuse before the work begins
-        found, facts = last.decoder_in(ModelDraft(model))
+    last = replace(last, assumed=str(assumed))
     rules = RuleSet(RULES, target=TARGET)
     edits: list[Edit] = [last, LastLogits()] if last_logits else [last]
     steps: list[Transform | Compound] = [*edit_groups(edits)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from onnx import TensorShapeProto
 
-from surgeon.analysis.assumptions.assumption import NO_PADDING
+from surgeon.analysis.assumptions.assumption import LEFT_PADDED, NO_PADDING, Assumption
 from surgeon.analysis.assumptions.model_assumptions import KEY, assumptions_of, declare
 from surgeon.analysis.decoder_graph import Decoder, decoder_of
 from surgeon.errors import Unavailable, UsageError
@@ -19,7 +19,7 @@ BATCH, ROWS, PAST = (symbol(name) for name in ("batch", "sequence", "past"))
 
 @dataclass(frozen=True, slots=True)
 class SequenceSizes(Edit):
-    """Declare that each row of a decoder's batch is one sequence without padding.
+    """Declare that each row of a decoder's batch is one sequence without padding, unless it is padded on the left.
 
     The sizes of a batch, of new and of past tokens get one name each, and the mask has a column for each token.
     Exporters write a separate size for each input.
@@ -57,7 +57,8 @@ class SequenceSizes(Edit):
                 dim.dim_value = size
             elif size != own:
                 dim.dim_param = str(size)
-        if decoder.mask is not None and decoder.mask not in assumptions_of(draft.skeleton):
+        known = assumptions_of(draft.skeleton).get(decoder.mask or "", Assumption())
+        if decoder.mask is not None and (LEFT_PADDED not in known.words or NO_PADDING in known.words):
             declare(draft.skeleton, [f"{decoder.mask}: {NO_PADDING}"])
         draft.changed()
         return (f"sizes are {', '.join(map(str, dict.fromkeys(wanted.values())))}",) if wanted else ()
@@ -72,11 +73,13 @@ def found_decoder(draft: ModelDraft) -> Decoder:
     return found
 
 
-def drop_padding_assumption(draft: ModelDraft, decoder: Decoder) -> None:
-    """Take the assumption on the mask out of the model, because clients pad batches."""
+def set_padding_assumption(draft: ModelDraft, decoder: Decoder, words: str) -> None:
+    """Replace the assumption on the mask: clients pad batches.  words: those of the user, or none."""
     kept = [item for item in draft.skeleton.metadata_props if item.key != f"{KEY}{decoder.mask}"]
     del draft.skeleton.metadata_props[:]
     draft.skeleton.metadata_props.extend(kept)
+    if words:
+        declare(draft.skeleton, [f"{decoder.mask}: {words}"])
 
 
 def _declared(

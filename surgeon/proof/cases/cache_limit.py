@@ -1,9 +1,14 @@
 """Sizes that a kernel of attention with a cache refuses, although the original runs at them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from surgeon.file.model import Model
+from surgeon.ir.index import Index
+from surgeon.ops.traits.trait_lookup import node_traits, traits_of
+from surgeon.ops.traversal import nodes_of
 from surgeon.shapes.algebra.size_expressions import Size, symbol, symbols
+from surgeon.shapes.index_shapes import shapes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,22 @@ class CacheLimit:
         """Sizes of larger batches that it runs: one row each after a past, and several rows without a past."""
         batch, ends = _name(self.batch), ((_name(self.rows), 1), (_name(self.past), 0))
         return [{batch: 3, name: least} for name, least in ends if batch and name]
+
+
+def cache_limits(model: Model) -> Iterator[CacheLimit]:
+    """The limits of the attentions with a cache in a main graph."""
+    if not any(node_traits(node).operands.key_counts is not None for node in nodes_of(model.skeleton)):
+        return
+    index = Index(model)
+    shapes = shapes_of(index)
+    for node in index.main.nodes:
+        known = traits_of(node.op)
+        reads = known.products.attention_inputs if known.operands.key_counts is not None else None
+        slot = None if reads is None else reads.past_key
+        if slot is not None and len(node.inputs) > slot and node.inputs[slot]:
+            query, past = (shapes.shape(index.main, node.inputs[place]) for place in (0, slot))
+            if query and past and len(query) > 1 and len(past) > 2:
+                yield CacheLimit(past[0], past[2], query[1])
 
 
 def _name(size: Size) -> str:

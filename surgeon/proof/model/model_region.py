@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto
 
+from surgeon.proof.cases.cache_limit import CacheLimit
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs
 from surgeon.proof.model.exposed_outputs import HELD_BYTES
@@ -18,6 +20,7 @@ from surgeon.runtime.inputs.fill import Blank, Fill, Fills
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.role_fills import usual_values
+from surgeon.shapes.algebra.size_expressions import SizeError
 
 Sizes = Mapping[str, int]
 LARGER_WORK = 1 << 33  # of a run at larger sizes, in multiplications: some seconds on one core
@@ -31,7 +34,7 @@ class ModelRegion:
     """The facts of a model that strategies ask for; `first` are sizes on which it runs.
 
     dims: sizes that the user chose.  others: further usual sizes.  pair: numbers and tables by which another model may
-    differ; theirs: its inputs.  Both are None if no other model is known.
+    differ; theirs: its inputs.  Both are None if no other model is known.  limits: sizes that the other one refuses.
     """
 
     def __init__(
@@ -42,8 +45,10 @@ class ModelRegion:
         dims: Sizes,
         pair: DistinguishingInputs | None,
         theirs: InputGenerator | None,
+        limits: Collection[CacheLimit] = (),
     ) -> None:
         self._original, self._plan, self._dims, self._theirs = original, plan, dims, theirs
+        self._limits = limits
         self.pair, self.inputs = pair, plan.wants
         self._cost = ModelCost(original)
         self.first = self.at({})
@@ -57,7 +62,10 @@ class ModelRegion:
         self._held_per_byte = held / max(fed, 1)
 
     def at(self, sizes: Sizes) -> DimAssignment:
-        """Sizes with the work of a run."""
+        """Sizes with the work of a run; with a batch of one if the other model runs only that."""
+        for limit in self._limits:
+            with suppress(SizeError):  # a size that the inputs do not have
+                sizes = {**(limit.within(sizes, DimAssignment(sizes, {}).size) or sizes), **self._dims}
         made = DimAssignment(sizes, {})
         if sizes or not self._plan.free:
             shapes = {spec.name: np.broadcast_to(np.empty((), spec.dtype), spec.shape(sizes)) for spec in self.inputs}

@@ -8,12 +8,14 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
+from surgeon.proof.cases.cache_limit import CacheLimit, cache_limits
 from surgeon.proof.model.distinguishing_inputs import DistinguishingInputs, away_from_ties
 from surgeon.proof.model.hidden_rows import HiddenRows
 from surgeon.proof.model.model_cost import ModelCost
@@ -33,6 +35,17 @@ from surgeon.shapes.constraints.input_dims import check_dim_names
 
 Arrays = Mapping[str, np.ndarray]
 _CALM = 4  # sets near inputs at which results jump: at one of them the original may be flat
+
+
+class _Other(NamedTuple):
+    """The facts about a model that is compared with the original."""
+
+    pair: DistinguishingInputs | None = None
+    """Numbers and tables by which the two may differ."""
+    theirs: InputGenerator | None = None
+    """Its inputs."""
+    limits: tuple[CacheLimit, ...] = ()
+    """Sizes that it refuses."""
 
 
 class OriginalRuns:
@@ -83,14 +96,14 @@ class OriginalRuns:
         if self._done:
             return
         self._done = True
-        pair, theirs = self._pair(other, exactly=exactly, tables=tables) if other is not None else (None, None)
+        known = _Other() if other is None else self._other(other, exactly=exactly, tables=tables)
         try:
             with self.away.open(self.original) as session:
                 self.notes.oracle = session.name
                 if self._plan is None:
                     self.runs.extend(self._given_trials(session))
                 else:
-                    self._generate(session, self._plan, pair, theirs)
+                    self._generate(session, self._plan, known)
         except InputsUnknown as unknown:
             self._stop(f"Inputs cannot be generated: {unknown.reason}.")
         except SessionError as refused:
@@ -100,31 +113,25 @@ class OriginalRuns:
             why = "The original does not run on the generated inputs; try other sizes or --inputs"
             notes.unavailable_because = notes.refused or f"{why}. {notes.oracle}: {notes.refusal}"
 
-    def _pair(
-        self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
-    ) -> tuple[DistinguishingInputs | None, InputGenerator | None]:
-        """Numbers and tables by which the two models may differ, and the inputs of the other one; None if not known."""
+    def _other(self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool) -> "_Other":
+        """The facts about another model that choose inputs."""
         theirs: InputGenerator | None = None
         if self._plan is None:
-            return None, None
+            return _Other()
         try:
             with Model.open(self.original) as before, Model.open(other) as after:
                 self._plan.speak(vocabulary(after.skeleton))
                 with suppress(InputsUnknown):
                     theirs = InputGenerator(after.skeleton)
-                return DistinguishingInputs.of(before, after, exactly=exactly, tables=tables), theirs
+                pair = DistinguishingInputs.of(before, after, exactly=exactly, tables=tables)
+                return _Other(pair, theirs, tuple(cache_limits(after)))
         except ModelFileError:
-            return None, theirs  # an unreadable model is reported where it is to run
+            return _Other(theirs=theirs)  # an unreadable model is reported where it is to run
 
-    def _generate(
-        self,
-        session: ModelSession,
-        plan: InputGenerator,
-        pair: DistinguishingInputs | None,
-        theirs: InputGenerator | None,
-    ) -> None:
+    def _generate(self, session: ModelSession, plan: InputGenerator, other: "_Other") -> None:
         """Add a trial for each case that the original runs on; note which tables no case has looked up."""
-        region = ModelRegion(self.original, plan, dims=self._dims, pair=pair, theirs=theirs)
+        pair, theirs, limits = other
+        region = ModelRegion(self.original, plan, dims=self._dims, pair=pair, theirs=theirs, limits=limits)
         generator = TrialGenerator(session, plan, region, seed=self._seed, notes=self.notes)
         usual = initial_sizes(self.original, plan, self._dims, lambda: not self.runs)
         for trial in generator.trials(usual, iter(plan.fallback_sets(self._dims))):
