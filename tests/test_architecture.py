@@ -52,7 +52,7 @@ BUDGETS = {
     "cli": 2_825,  # the commands of an assistant and of the gate; the folder of a decoder
     "diagnostics": 1_820,  # nodes that a plugin leaves to the CPU
     "display": 7_260,  # the manuals of a name, for a command and an assistant; the gate; losses of weights; decoding
-    "edits": 7_980,  # folders of decoders for onnxruntime-genai; sizes tied to each other; rotations in attention
+    "edits": 7_990,  # folders of decoders for onnxruntime-genai; sizes tied to each other; rotations in attention
     "file": 5_380,  # kinds of models in memory, tensors that stay with them, results by component, computed data
     "integrations": 1_620,  # assistants, Olive, polygraphy, rule sets of onnxscript, models of onnx_ir and torch
     "ir": 2_570,  # plugins in the default domain, and a hash of the structure

@@ -195,6 +195,12 @@ def _built(made: torch.nn.Module, place: Path) -> Path:
     return path.parent
 
 
+def _brief(cells: Sequence[str]) -> str:
+    """The nodes of an export, with what is not as usual: two attentions, shared buffers, and all tokens equal."""
+    _, _, nodes, *rest = cells
+    return nodes if rest in (["2", "yes", str(COUNT), str(COUNT)], [""] * 4) else f"{nodes} ({', '.join(rest)})"
+
+
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -205,6 +211,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--architectures", nargs="*", default=known, choices=known, help="default: all")
     parser.add_argument("--exports", nargs="*", default=usual, choices=usual, help="default: all")
     parser.add_argument("--time", nargs="*", default=[], choices=known, help="architectures whose graphs are timed")
+    parser.add_argument("--brief", action="store_true", help="one line for each architecture, with the nodes")
     parser.add_argument("--check", default="none", help="check of `surgeon.decoder`")
     parser.add_argument("--folder", type=Path, help="where exports are kept and taken from; default: nowhere")
     return parser.parse_args()
@@ -217,10 +224,12 @@ def main() -> None:
     exports = [(name, int(opset)) for name, opset in (one.split("-") for one in options.exports)]
     with tempfile.TemporaryDirectory() as place:
         options.folder = options.folder or Path(place)
+        heads = ("architecture", *(f"{exporter} {opset}" for exporter, opset in exports)) if options.brief else _COLUMNS
         if exports and options.architectures:
-            print(_row(_COLUMNS), _row(["---"] * len(_COLUMNS)), sep="\n")
+            print(_row(heads), _row(["---"] * len(heads)), sep="\n")
         for name in options.architectures:
-            for cells in lines(name, exports, options, notes):
+            rows = lines(name, exports, options, notes)
+            for cells in [[name, *map(_brief, rows)]] if options.brief else rows:
                 print(_row(cells), flush=True)
     if options.time:
         print("", _row(_TIMES), _row(["---"] * len(_TIMES)), sep="\n")

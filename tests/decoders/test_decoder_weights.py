@@ -87,7 +87,9 @@ def test_a_largest_error(tmp_path):
 
 REFUSED = {
     "Unknown weights 'int3'. Choose int4, int8, float16, keep.": {"weights": "int3"},
-    "A block or a largest error needs weights that change. Choose int4, int8 or float16.": {"block": 16},
+    "A block, a largest error or an accuracy level needs weights that change. Choose int4, int8 or float16.": {
+        "block": 16
+    },
     "ONNX Runtime has no blocks of 7. Choose 16, 32, 64, 128, 256.": {"weights": "int4", "block": 7},
     "--block does not fit: only int4 and int8 have blocks, not float16. Omit it.": {"weights": "float16", "block": 16},
 }

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from surgeon.display.blocks import Document, Text, outcome, plain_text
 from surgeon.display.content.report import nodes_change, steps_document, steps_json
-from surgeon.display.registry import reports
+from surgeon.display.registry import builder_of, reports
 from surgeon.edits.decoders.decoder_folder import CONFIG, MODEL, DecoderReport
+from surgeon.precision.convert_report import ConvertReport
 from surgeon.proof.check_result import CheckResult
 from surgeon.text import format_count
 
@@ -34,11 +35,13 @@ def _done(made: Document) -> list[Text]:
 
 
 def _summary(report: DecoderReport, made: Document) -> list[tuple[Text, Text]]:
-    """The outcome and the limits of a folder that is proved."""
+    """The outcome, the losses of weights, and the limits of a folder that is proved."""
     count = len(report.sites)
     words = [f"{count} of {count} sites" if count else "", _proof(report.check)]
-    reason = "; ".join(filter(None, words)) or "every node and weight is the original's own, names apart"
-    return [(outcome(report.outcome), reason), *_notes(report), made.summary[-1]]
+    losses = [builder_of(step).build(step).summary for step in report.steps if isinstance(step, ConvertReport)]
+    reason = "; ".join(filter(None, [*words, *(plain_text(rows[0][1]) for rows in losses)]))
+    first = outcome(report.outcome), reason or "every node and weight is the original's own, names apart"
+    return [first, *(row for rows in losses for row in rows[1:-1]), *_notes(report), made.summary[-1]]
 
 
 def _proof(check: CheckResult | None) -> str:

@@ -142,6 +142,7 @@ def decoder(
     weights: DecoderWeights = "keep",
     block: int = BLOCK,
     max_error: float | None = None,
+    accuracy_level: int | None = None,
     check: DecoderCheck | None = None,
     require_proof: bool = False,
     force: bool = False,
@@ -169,6 +170,8 @@ def decoder(
         block: for int4 and int8, the number of elements of a weight with one scale: 16, 32, 64, 128 or 256.
         max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
             limit.
+        accuracy_level: for int4 and int8, 4 lets kernels round activations to 8 bits too, which is faster, and 0 does
+            not.  Default: 0.
         check: as for `rewrite`, or "decode": sites, and decoding of the new model, token by token in padded batches, is
             compared with the original on each sequence by itself.  Default: "decode", or "sites" for a kept graph and
             for a mask that is assumed to be left-padded, whose attentions keep it.
@@ -215,7 +218,7 @@ def decoder(
     report = DecoderReport("", "")
     with staged_folder(Path(os.path.abspath(output)), "the decoder", force=force) as staging:
         saving = Saving(staging / MODEL)
-        losses = _conversion(weights, block, max_error, saving)
+        losses = _conversion(weights, saving, block=block, max_error=max_error, accuracy_level=accuracy_level)
         with gc_paused(), ExitStack() as stack:
             original = stack.enter_context(opened_to_run(source)) if check == "decode" else None
             proofs = [] if original is None else [DecodingProof(original, report)]
@@ -228,14 +231,20 @@ def decoder(
     return report
 
 
-def _conversion(weights: str, block: int, max_error: float | None, saving: Saving) -> list[Transform]:
+def _conversion(
+    weights: str, saving: Saving, *, block: int, max_error: float | None, accuracy_level: int | None
+) -> list[Transform]:
     """The step that changes weights, if any.  Raises UsageError for options that do not fit."""
     if weights not in get_args(DecoderWeights):
         raise UsageError(f"Unknown weights {weights!r}. Choose {', '.join(get_args(DecoderWeights))}.")
     if weights == "keep":
-        if block != BLOCK or max_error is not None:
-            raise UsageError("A block or a largest error needs weights that change. Choose int4, int8 or float16.")
+        if block != BLOCK or max_error is not None or accuracy_level is not None:
+            why = "A block, a largest error or an accuracy level needs weights that change"
+            raise UsageError(f"{why}. Choose int4, int8 or float16.")
         return []
     output = resolve_output(saving.output)
     io: Literal["keep", "convert"] = "keep" if weights in WEIGHTS else "convert"  # no Cast at a cache, which is large
-    return [OnTexts(conversion_step(weights, io=io, block=block, max_error=max_error, output=output))]
+    step = conversion_step(
+        weights, io=io, block=block, max_error=max_error, accuracy_level=accuracy_level, output=output
+    )
+    return [OnTexts(step)]
