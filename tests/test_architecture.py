@@ -45,14 +45,14 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_600,  # what a graph is as a decoder
+    "analysis": 2_630,  # what a graph is as a decoder, and why it is none
     "authoring": 4_160,
     "automation": 4_440,  # facts about models, and the gate
     "beside the packages": 1_380,  # descriptions of parameters without sentences for Python
     "cli": 2_825,  # the commands of an assistant and of the gate; the folder of a decoder
     "diagnostics": 1_820,  # nodes that a plugin leaves to the CPU
     "display": 7_260,  # the manuals of a name, for a command and an assistant; the gate; losses of weights; decoding
-    "edits": 7_990,  # folders of decoders for onnxruntime-genai; sizes tied to each other; rotations in attention
+    "edits": 8_030,  # folders of decoders for onnxruntime-genai, or why not; sizes tied to each other; rotations
     "file": 5_380,  # kinds of models in memory, tensors that stay with them, results by component, computed data
     "integrations": 1_620,  # assistants, Olive, polygraphy, rule sets of onnxscript, models of onnx_ir and torch
     "ir": 2_570,  # plugins in the default domain, and a hash of the structure

@@ -15,6 +15,7 @@ from surgeon.analysis.input_roles import InputRoles
 from surgeon.errors import ConditionFailed, Unavailable, require
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
+from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.dtype_traits import PERIODIC
 from surgeon.ops.traits.op_traits import EVERY, DataTraits, OpTraits
 from surgeon.ops.traits.trait_lookup import traits_of
@@ -26,6 +27,7 @@ from surgeon.text import format_count
 _CACHE, _LOGITS, _TABLE, _IDS = 4, 3, 2, 2  # numbers of axes
 ROWS = 2  # the axis of a cache that grows
 _LAYOUT = "[batch, heads, rows, size]"
+_PRODUCTS = ("matmul", "einsum", "attention")  # ops that read keys and values
 
 
 class KVCache(NamedTuple):
@@ -127,10 +129,7 @@ class _GraphReading:
         logits = self._logits([name for name in outputs if name not in found])
         held = {made.past for made in found.values()}
         others = [name for name in self._inputs if name not in held]
-        for name in others:
-            is_index = self._dtype(name) in INTEGERS_AND_BOOL
-            why = "holds neither token ids, a mask, positions nor a cache with new rows, as in cross-attention"
-            require(is_index or len(self.sizes(name)) == _IDS, f"input {name!r} {why}")
+        self._require_tokens(others)
         ids, table = self._ids(others, logits)
         rest = [name for name in others if name != ids]
         positions = self._single([name for name in rest if self._is_position(name)], "positions")
@@ -194,6 +193,7 @@ class _GraphReading:
         else:
             return None
         past = self._origin(past)
+        self._require_same_dtype(past, output)
         if past not in self._inputs:
             return None
         if reads is None:
@@ -203,6 +203,33 @@ class _GraphReading:
             require(axis == ROWS, f"cache {past!r} grows along axis {axis}, but {_LAYOUT} grows along axis {ROWS}")
             is_key = self._is_key(source)
         return _Appended(past, output, node, is_key)
+
+    def _require_same_dtype(self, past: str, output: str) -> None:
+        """Require that an output has the dtype of the cache whose rows are in it, so that the next step can read it."""
+        cast = self._main.producers.get(past)
+        if cast is None or not traits_of(cast.op).dtype.is_cast or self._dtype(output) not in FLOATS:
+            return
+        cache = self._origin(cast.inputs[0])
+        one, other = (dtype_name(self._dtype(name)) for name in (cache, output))
+        is_cache = cache in self._inputs and len(self.sizes(cache)) == _CACHE
+        require(not is_cache or one == other, f"cache {cache!r} is {one}, but {output!r} with its new rows is {other}")
+
+    def _require_tokens(self, names: Sequence[str]) -> None:
+        """Require that inputs other than caches hold indices or flags of tokens."""
+        odd = [name for name in names if self._dtype(name) not in INTEGERS_AND_BOOL and len(self.sizes(name)) != _IDS]
+        for name in odd:
+            if self._is_only_attended(name):
+                raise ConditionFailed(f"cross-attention reads input {name!r}, to which no node appends new rows")
+        for name in odd:
+            numbers = "numbers such as the states of an encoder for cross-attention"
+            kinds = "token ids, a mask, positions or a cache with new rows"
+            raise ConditionFailed(f"input {name!r} holds {numbers}, rather than {kinds}")
+
+    def _is_only_attended(self, name: str) -> bool:
+        """Whether an input holds keys or values to which no node appends rows."""
+        uses = list(self._uses_after_moves(name)) if len(self.sizes(name)) == _CACHE else []
+        grows = any(_joins(node) and self._origin(node.outputs[0]) == node.outputs[0] for node, _, _ in uses)
+        return not grows and any(traits.products.kind in _PRODUCTS for _, _, traits in uses)
 
     def _axis(self, node: Node, past: str) -> int | None:
         """The axis along which a Concat appends to a cache; None if the input is too small to be one."""

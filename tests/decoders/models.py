@@ -81,6 +81,46 @@ def decoder(layers: int = 2, order: Sequence[int] | None = None, **names: str) -
     return model
 
 
+def with_encoder_caches() -> ModelProto:
+    """A decoder whose first layer also reads keys and values of an encoder, and returns them as they are."""
+    model, made = decoder(), onnx.helper.make_node
+    names = [f"past_key_values.0.encoder.{kind}" for kind in ("key", "value")]
+    for name in names:
+        value = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", HEADS, "read", SIZE])
+        model.graph.input.append(value)
+        model.graph.node.append(made("Identity", [name], [name.replace("past_key_values", "present")]))
+        value.name = name.replace("past_key_values", "present")
+        model.graph.output.append(value)
+    nodes = [
+        made("Transpose", [names[0]], ["across"], perm=[0, 1, 3, 2]),
+        made("MatMul", ["qt0", "across"], ["near"]),
+        made("Softmax", ["near"], ["parts"]),
+        made("MatMul", ["parts", names[1]], ["read"]),
+        made("Add", ["seen0", "read"], ["both"]),
+    ]
+    (at,) = (n for n, node in enumerate(model.graph.node) if node.output[0] == "rows0")
+    model.graph.node[at].input[0] = "both"
+    for node in reversed(nodes):
+        model.graph.node.insert(at, node)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def with_cast_pasts() -> ModelProto:
+    """A decoder whose second layer casts float16 pasts, as TorchScript exports `.half()`."""
+    model = decoder()
+    for kind in ("key", "value"):
+        name = f"past_key_values.1.{kind}"
+        (value,) = (one for one in model.graph.input if one.name == name)
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+        (at,) = (n for n, node in enumerate(model.graph.node) if node.output[0] == f"present.1.{kind}")
+        model.graph.node[at].input[0] = f"wide_{kind}"
+        cast = onnx.helper.make_node("Cast", [name], [f"wide_{kind}"], to=onnx.TensorProto.FLOAT)
+        model.graph.node.insert(at, cast)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
 def grouped() -> ModelProto:
     """One layer, in which GroupQueryAttention appends to the cache."""
     model, random = onnx.parser.parse_model(_GROUPED), np.random.default_rng(0)

@@ -10,9 +10,9 @@ import pytest
 import surgeon
 from surgeon.edits.decoders.cache_names import template_of
 from surgeon.errors import CheckFailed, ModelFileError, SurgeonError, UsageError
-from tests.command_line import one_sentence, result_in, run
+from tests.command_line import files_in, one_sentence, result_in, run
 from tests.decoders.client import generated
-from tests.decoders.models import decoder, grouped
+from tests.decoders.models import decoder, grouped, with_cast_pasts, with_encoder_caches
 
 FACTS = {"context": 64, "eos": 31}
 PROMPTS = ([5], [7, 11, 3], [4, 9, 8, 1, 2, 6, 30, 12])
@@ -271,6 +271,95 @@ def test_a_wrong_rule_is_rolled_back(tmp_path, monkeypatch):
         surgeon.decoder(decoder(), tmp_path / "out", **FACTS)
     assert len(caught.value.report.rolled_back) == 2
     assert onnx.load(tmp_path / "out" / "model.onnx").graph.node == decoder().graph.node
+
+
+def _text(batch=1, past=3, rows=2):
+    """Inputs of `grouped`."""
+    caches = {name: np.zeros((batch, 1, past, 16), np.float32) for name in ("pk", "pv")}
+    return {"ids": np.ones((batch, rows), np.int64), "mask": np.ones((batch, past + rows), np.int64), **caches}
+
+
+REFUSED_MODELS = {
+    "no decoder": (lambda: onnx.load("notebooks/models/tiny_distilbert.onnx"), "no output is an input with new rows"),
+    "cross-attention": (with_encoder_caches, "cross-attention reads input 'past_key_values.0.encoder.key'"),
+    "dtypes": (with_cast_pasts, "'past_key_values.1.key' is float16, but 'present.1.key' with its new rows is float32"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_MODELS)
+def test_the_command_refuses_models(what, tmp_path):
+    """One sentence on the problem, and nothing is written."""
+    made, why = REFUSED_MODELS[what]
+    onnx.save(made(), tmp_path / "in.onnx")
+    ran = run("decoder", tmp_path / "in.onnx", tmp_path / "out", "--context", 64, "--eos", 3)
+    assert why in one_sentence(ran, 2)
+    assert files_in(tmp_path) == {"in.onnx"}
+
+
+EMPTY = "Give at least one sequence with one token."
+REFUSED_INPUTS = {
+    "no sequence": (_text(batch=0, rows=1), f"Input 'ids' in {{}} has 0 sequences of 1 token. {EMPTY}"),
+    "no token": (_text(rows=0), f"Input 'ids' in {{}} has 1 sequence of 0 tokens. {EMPTY}"),
+    "padding": (
+        _text() | {"mask": np.array([[1, 0, 1, 1, 1]])},
+        "Input 'mask' in {} violates the assumption 'mask: no padding', because mask[0, 1] is 0. "
+        "Give other inputs, or remove the assumption.",
+    ),
+}
+
+
+@pytest.mark.parametrize("use", [("--check", "both"), ("--weights", "int4")], ids=lambda use: use[0])
+@pytest.mark.parametrize("what", REFUSED_INPUTS)
+def test_the_command_refuses_inputs(what, use, tmp_path):
+    """GroupQueryAttention ends the process for a batch of 0, so nothing runs."""
+    arrays, message = REFUSED_INPUTS[what]
+    source, given = tmp_path / "in.onnx", tmp_path / "given.npz"
+    onnx.save(grouped(), source)
+    np.savez(given, **arrays)
+    ran = run("decoder", source, tmp_path / "out", "--context", 64, "--eos", 3, "--inputs", given, *use)
+    assert one_sentence(ran, 2) == f"Error: {message.format(given)}"
+    assert files_in(tmp_path) == {"in.onnx", "given.npz"}
+
+
+def _with_small_heads(model):
+    """Four heads of four numbers."""
+    for value in (*model.graph.input, *model.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) == 4:
+            dims[1].dim_value, dims[3].dim_value = 4, 4
+    (heads,) = (node for node in model.graph.node if node.output[0] == "heads")
+    heads.attribute[0].ints[2:] = [4, 4]
+
+
+def _with_a_key_for_none(model):
+    """Token 5 is hidden from all tokens."""
+    (at,) = (n for n, node in enumerate(model.graph.node) if node.output[0] == "hidden")
+    model.graph.node[at].input[0] = "never"
+    made = onnx.helper.make_node
+    model.graph.node.insert(at, made("Or", ["later", "fifth"], ["never"]))
+    model.graph.node.insert(at, made("Equal", ["keys", "five"], ["fifth"]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(5), "five"))
+
+
+UNFUSED = {
+    "head size": (_with_small_heads, "GroupQueryAttention needs a head size that is a multiple of 8, but it is 4"),
+    "mask": (_with_a_key_for_none, "the mask hides more than later keys and those before a window"),
+}
+
+
+@pytest.mark.parametrize("what", UNFUSED)
+def test_buffers_are_separate_for_a_reason(what, tmp_path):
+    """The folder is written, and the screen has the reason."""
+    change, why = UNFUSED[what]
+    model, source, folder = decoder(), tmp_path / "in.onnx", tmp_path / "out"
+    change(model)
+    onnx.save(model, source)
+    ran = run("decoder", source, folder, "--context", 64, "--eos", 3, "--check", "none")
+    assert ran.exit_code == 0, ran.output
+    screen = " ".join(ran.output.split())
+    assert f"note attention is not fused with its cache: {why}" in screen
+    assert "pasts and presents have separate buffers" in screen
+    assert not config_of(folder)["search"]["past_present_share_buffer"]
 
 
 def test_the_command(tmp_path):

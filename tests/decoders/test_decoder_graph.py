@@ -7,7 +7,7 @@ import pytest
 from surgeon.analysis.decoder_graph import Decoder, KVCache, decoder_of
 from surgeon.errors import Unavailable
 from surgeon.ir.index import Index
-from tests.decoders.models import decoder, grouped
+from tests.decoders.models import decoder, grouped, with_cast_pasts, with_encoder_caches
 
 ODD = {
     "ids": "a",
@@ -99,6 +99,15 @@ def _with_encoder(model):
     model.graph.input.append(states)
 
 
+def _with_a_mask_of_numbers(model):
+    """It has four axes, as keys have."""
+    bias = onnx.helper.make_tensor_value_info("bias", onnx.TensorProto.FLOAT, ["batch", 1, "rows", "total"])
+    model.graph.input.append(bias)
+    (at,) = (n for n, node in enumerate(model.graph.node) if node.output[0] == "shown0")
+    model.graph.node[at].input[2] = "biased"
+    model.graph.node.insert(at, onnx.helper.make_node("Add", ["scores0", "bias"], ["biased"]))
+
+
 def _with_two_scores(model):
     model.graph.node.append(onnx.helper.make_node("Neg", ["logits"], ["others"]))
     value = onnx.helper.make_tensor_value_info("others", onnx.TensorProto.FLOAT, ["batch", "rows", 32])
@@ -128,8 +137,10 @@ REASONS = {
     _with_fixed_rows: "cache 'past_key_values.0.key' has a fixed number of rows, 9",
     _with_rows_first: "cache 'past_key_values.0.key' grows along axis 1, "
     "but [batch, heads, rows, size] grows along axis 2",
-    _with_encoder: "input 'encoder_hidden_states' holds neither token ids, a mask, positions nor a cache with new rows"
-    ", as in cross-attention",
+    _with_encoder: "input 'encoder_hidden_states' holds numbers such as the states of an encoder for cross-attention, "
+    "rather than token ids, a mask, positions or a cache with new rows",
+    _with_a_mask_of_numbers: "input 'bias' holds numbers such as the states of an encoder for cross-attention, "
+    "rather than token ids, a mask, positions or a cache with new rows",
     _with_two_scores: "several outputs may be scores of tokens: logits, others",
     _without_scores: "no output has scores of tokens [batch, rows, vocabulary]",
     _without_caches: "no output is an input with new rows appended",
@@ -144,3 +155,15 @@ def test_reasons(change):
     model = decoder()
     change(model)
     assert found(model) == Unavailable(REASONS[change])
+
+
+def test_keys_and_values_of_an_encoder():
+    """They are read and returned as they are, so nothing appends the keys of new tokens."""
+    reason = "cross-attention reads input 'past_key_values.0.encoder.key', to which no node appends new rows"
+    assert found(with_encoder_caches()) == Unavailable(reason)
+
+
+def test_pasts_in_another_dtype_than_presents():
+    """The next step could not read them."""
+    reason = "cache 'past_key_values.1.key' is float16, but 'present.1.key' with its new rows is float32"
+    assert found(with_cast_pasts()) == Unavailable(reason)

@@ -8,6 +8,7 @@ import surgeon
 from surgeon.edits import SequenceSizes
 from surgeon.errors import CheckFailed
 from surgeon.rules.matching import captured_tensor
+from tests.command_line import files_in, run
 from tests.decoders.models import decoder
 
 SHAPES = "int64[batch, rows] ids, int64[batch, columns] mask, float[batch, 4, past, 8] pk, float[batch, 4, past, 8] pv"
@@ -110,6 +111,17 @@ def test_other_masks_are_refused(hides, bias, why):
     made, report = rewritten(model(hides, bias))
     assert not any(node.op_type == "GroupQueryAttention" for node in made.graph.node)
     assert [miss.reason for miss in report.misses if miss.rule == "sequence_attention" and why in miss.reason]
+
+
+def test_a_mask_that_counts_padding(tmp_path):
+    """Columns of a padded batch are no positions, so decoding differs; the screen has the reason."""
+    onnx.save(model(OTHERS["one key"][0]), tmp_path / "in.onnx")
+    ran = run("decoder", tmp_path / "in.onnx", tmp_path / "out", "--context", 64, "--eos", 3)
+    screen = " ".join(ran.output.split())
+    assert (ran.exit_code, files_in(tmp_path)) == (1, {"in.onnx"})
+    assert "decoding: Output 'logits' differs" in screen
+    assert "attention is not fused with its cache: the mask hides more than later keys and those before" in screen
+    assert "explain" not in screen
 
 
 def test_an_input_of_which_nothing_is_assumed():

@@ -22,6 +22,7 @@ def document(report: DecoderReport) -> Document:
         caches = f"{model['num_key_value_heads']} of keys and values, size {model['head_size']}"
         change = (*change, f"  {layers}, {heads}, {caches}")
     made = steps_document(report, change, _notes(report), f"{MODEL}, {CONFIG}", proof=_proof(report.check))
+    made = made._replace(summary=[row for row in made.summary if row[0] != "next"])  # these steps are not the user's
     return made._replace(done=_done(made), summary=_summary(report, made)) if report.proved and report.config else made
 
 
@@ -53,6 +54,8 @@ def _proof(check: CheckResult | None) -> str:
 
 def _notes(report: DecoderReport) -> Iterator[tuple[Text, Text]]:
     """The limits that a user of the folder meets."""
+    if report.unfused:
+        yield "note", f"attention is not fused with its cache: {report.unfused}"
     if report.config:
         tokens = f"{report.config['model']['context_length']:,} tokens"
         shared = "share one buffer" if report.shares_buffers else "have separate buffers"

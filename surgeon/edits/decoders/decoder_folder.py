@@ -23,6 +23,7 @@ from surgeon.errors import CheckFailed, UsageError
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, opened_to_run, resolve_model
 from surgeon.file.staged_folder import staged_folder
+from surgeon.pipeline.acceptance.near_misses import nearest
 from surgeon.pipeline.checks import Checks, Progress, Saving
 from surgeon.pipeline.driver import run
 from surgeon.pipeline.editing.draft import ModelDraft, declaring
@@ -35,6 +36,8 @@ from surgeon.pipeline.rewriting.rule_set import RuleSet
 from surgeon.pipeline.transform import Compound, Transform
 from surgeon.precision.convert import BLOCK, WEIGHTS, conversion_step
 from surgeon.proof.check_options import CheckOptions, resolve_output
+from surgeon.runtime.inputs.user_inputs import InputSet, read_inputs
+from surgeon.text import format_count
 
 MODEL, CONFIG = "model.onnx", "genai_config.json"
 DecoderCheck: TypeAlias = Literal["sites", "model", "both", "decode", "none"]
@@ -42,6 +45,8 @@ CHECKS = ("sites", "model", "both", "decode", "none")
 DecoderWeights: TypeAlias = Literal["int4", "int8", "float16", "keep"]
 RULES = "decoder"
 """The group of rules that run first."""
+FUSING = ("placeholders", "cleanup", "static_reshape", "scale_after_mask", "sequence_attention")
+"""Those of them that prepare the fusion of attention with its cache, and the rule that does it."""
 TIDYING = "cleanup"
 """The group of rules that run after rotary embeddings are in the attentions."""
 TARGET = "ort"
@@ -60,6 +65,8 @@ class DecoderReport(Report):
     """The contents of `genai_config.json`."""
     size: int = 0
     """Nodes of the model in the folder."""
+    unfused: str = ""
+    """Why a cache is not inside of a GroupQueryAttention; empty if each is, or if no rules ran."""
 
     @property
     def nodes(self) -> tuple[int, int]:
@@ -201,6 +208,7 @@ def decoder(
     last = GenaiFolder(context=given.context, eos=given.eos, pad=given.pad, bos=given.bos, tokenizer=folder)
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
         found, facts = last.decoder_in(ModelDraft(model))
+        _require_tokens(read_inputs(model.skeleton, options.inputs), found.ids)
         assumed = assumptions_of(declaring(model, options.assume).skeleton).get(found.mask or "", Assumption())
     is_left_padded = LEFT_PADDED in assumed.words and NO_PADDING not in assumed.words
     check = check or ("sites" if keep_graph or is_left_padded else "decode")
@@ -222,13 +230,35 @@ def decoder(
         with gc_paused(), ExitStack() as stack:
             original = stack.enter_context(opened_to_run(source)) if check == "decode" else None
             proofs = [] if original is None else [DecodingProof(original, report)]
-            run(source, [*steps, *proofs, *losses], checks, saving, report=report)
+            try:
+                run(source, [*steps, *proofs, *losses], checks, saving, report=report)
+            except CheckFailed:
+                report.unfused = "" if keep_graph else _why_unfused(source, checks)
+                raise
         report.decoder, report.config, report.size = last.write(staging, found.query_heads)
+        report.unfused = "" if keep_graph or report.shares_buffers else _why_unfused(source, checks)
     for step in report.flat:
         step.output, step.replaces = str(output), False
     if report.rolled_back:
         raise CheckFailed(rollback_message(rules.report), report, str(output))
     return report
+
+
+def _require_tokens(given: Iterable[InputSet], ids: str) -> None:
+    """Raise UsageError for inputs without tokens: kernels of attention end the process for them."""
+    for one in given:
+        if not one.arrays[ids].size:
+            batch, rows = one.arrays[ids].shape
+            counts = f"{format_count(batch, 'sequence')} of {format_count(rows, 'token')}"
+            raise UsageError(f"Input {ids!r} in {one} has {counts}. Give at least one sequence with one token.")
+
+
+def _why_unfused(source: ModelLike, checks: Checks) -> str:
+    """The nearest mismatch of the rule that fuses attention with its cache; empty if it fuses all that it finds."""
+    rules, report = RuleSet(FUSING, target=TARGET), Report("", "")
+    run(source, [*edit_groups([SequenceSizes()]), rules], replace(checks, dry_run=True), report=report)
+    misses = nearest([miss for miss in rules.report.misses if miss.rule == FUSING[-1]])
+    return misses[0].reason if misses else ""
 
 
 def _conversion(
