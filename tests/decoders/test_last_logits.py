@@ -1,4 +1,4 @@
-"""Scores of the last token only: which row it is, where it is chosen, and that the client generates the same texts."""
+"""Scores of the last token only: which row it is, where it is chosen, and what is refused."""
 
 import numpy as np
 import onnx
@@ -10,7 +10,6 @@ import surgeon
 from surgeon.edits import LastLogits
 from surgeon.errors import UsageError
 from tests.command_line import one_sentence, run
-from tests.decoders.client import generated
 from tests.decoders.models import decoder, grouped
 
 
@@ -124,22 +123,3 @@ def test_no_decoder(tmp_path):
     ran = run("edit", "notebooks/models/tiny_distilbert.onnx", tmp_path / "out.onnx", "--last-logits")
     assert "The model is not a decoder with a cache" in one_sentence(ran, 2)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_client_reads_a_padded_batch(tmp_path):
-    """Prompts of 2, 7 and 40 tokens in one batch have the texts of transformers."""
-    pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed")
-    pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("transformers.exporters", reason="transformers before 5 has no exporter")
-    from tests.decoders import architectures
-    from tests.decoders.exported import export
-
-    made, prompts = architectures.model("llama"), architectures.PROMPTS[1:4]
-    texts = [architectures.tokens(made, prompt, 64) for prompt in prompts]
-    assert len({token for text in texts for token in text}) >= 10
-    eos = min({*range(architectures.VOCABULARY)}.difference(*texts))
-    export(made, "dynamo", 20, tmp_path / "in.onnx")
-    facts = {"context": 512, "eos": eos, "pad": 0, "keep_graph": True, "last_logits": True}
-    report = surgeon.decoder(tmp_path / "in.onnx", tmp_path / "out", **facts)
-    assert (report.outcome, [done.edit.flag for done in report.edits]) == ("proved", ["genai", "last-logits"])
-    assert generated(tmp_path / "out", prompts, 64) == texts
