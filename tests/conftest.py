@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -19,11 +20,33 @@ from tests import exports, sampling, translations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # Hundreds of processes import the tests or the package: without bytecode each would compile all of it anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Several processes run tests at once: the threads of torch and OpenBLAS would wait busily for each other.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+LONGEST = (  # of the files, with more than 15 s of processor time: they run first, so that none is left over at the end
+    "test_documentation.py",
+    "integrations/test_transformers_export.py",
+    "test_attention_matrix.py",
+    "test_architectures.py",
+    "gate/test_gate.py",
+    "fleet/test_local.py",
+    "test_equal_regions.py",
+    "halves/test_sample.py",
+    "gate/test_action.py",
+    "fleet/test_dask.py",
+    "edits/test_cuts_everywhere.py",
+    "edits/test_detectors.py",
+    "decoders/test_exported_decoders.py",
+    "test_environment.py",
+    "edits/test_ends.py",
+    "test_pages.py",
+    "edits/test_sizes.py",
+    "edits/test_batches.py",
+)
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
 UNHURRIED = hypothesis.settings(
@@ -38,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Modules of tests ask for the cases when they are imported."""
+    config.option.loadscopereorder = False  # xdist would begin with the files of the most tests
     sampling.take_whole(config.getoption("whole"))
     hypothesis.settings.register_profile("unhurried", UNHURRIED, max_examples=sampling.examples(100))
     hypothesis.settings.load_profile("unhurried")
@@ -57,8 +81,10 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the cases of a `test_fires` one in five is proved by default; the others are matched and written alone.
 
-    A test that looks at the proof itself has another name.
+    A test that looks at the proof itself has another name.  The longest files come first.
     """
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     for item in items if not sampling.is_whole() else ():
         call = getattr(item, "callspec", None)
         case = call.params.get("case") if call is not None else None

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from surgeon.cli.app import main
 from tests.command_line import ROOT
+from tests.conftest import LONGEST
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 USING = [*WORKFLOWS, *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
@@ -30,6 +31,10 @@ def test_a_job_has_few_permissions_and_a_limit_of_time(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+def test_files_that_run_first_are_there():
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def test_one_action_has_one_version():
