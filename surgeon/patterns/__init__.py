@@ -230,7 +230,7 @@ GROUPS = {
 
 PURPOSES = {
     "ort": "all fusions for ONNX Runtime (default)",
-    "decoder": "for decoders of text with a cache, as onnxruntime-genai runs them",
+    "decoder": "for decoders of text, with attention that has a cache",
     "transformers": "for transformers: also EmbedLayerNorm, but no batch norms",
     "onnx": "fusions and lowerings to standard ops (--target onnx)",
     "tensorrt": "forms that TensorRT reads (--target tensorrt)",
@@ -245,7 +245,7 @@ PURPOSES = {
 
 _NEAR = ("attention:padded_attention", "monotone_argmax")
 _STANDARD = ("dynamic_quantize_lstm", *_NEAR)
-APPROXIMATE = {"ort": _NEAR, "transformers": _NEAR, "tensorrt": _STANDARD, "onnx": _STANDARD}
+APPROXIMATE = {"ort": _NEAR, "decoder": _NEAR, "transformers": _NEAR, "tensorrt": _STANDARD, "onnx": _STANDARD}
 
 FAMILIES = {
     "attention": ("attention", "attention_canonicalization", "rotary"),

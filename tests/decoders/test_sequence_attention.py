@@ -7,7 +7,7 @@ import pytest
 import surgeon
 from surgeon.edits import SequenceSizes
 from surgeon.errors import CheckFailed
-from surgeon.rules.matching import captured_tensor
+from surgeon.rules.matching import visible_keys
 from tests.command_line import files_in, run
 from tests.decoders.models import decoder
 
@@ -141,8 +141,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_proof_finds_a_mask_that_is_read_wrongly(name, monkeypatch):
     """The proof runs the nodes of the mask itself, so it does not depend on what was found."""
-    read = captured_tensor.visible_keys
-    monkeypatch.setattr(captured_tensor, "visible_keys", lambda *given, **more: WRONG[name](read(*given, **more)))
+    read = visible_keys.visible_keys
+    monkeypatch.setattr(visible_keys, "visible_keys", lambda *given, **more: WRONG[name](read(*given, **more)))
     with pytest.raises(CheckFailed) as caught:
         rewritten(model(MASKS["window"]))
     undone = [step.rule for site in caught.value.report.rolled_back for step in site.steps]

@@ -177,8 +177,8 @@ def decoder(
         block: for int4 and int8, the number of elements of a weight with one scale: 16, 32, 64, 128 or 256.
         max_error: largest error of an output, as a fraction of its largest value.  Default: 0.01; for int4 and int8, no
             limit.
-        accuracy_level: for int4 and int8, 4 lets kernels round activations to 8 bits too, which is faster, and 0 does
-            not.  Default: 0.
+        accuracy_level: for int4 and int8, 4 lets kernels round activations to 8 bits too, and 0 does not.  Default: 0
+            for int4; 4 for int8, which is slow on a CPU without.
         check: as for `rewrite`, or "decode": sites, and decoding of the new model, token by token in padded batches, is
             compared with the original on each sequence by itself.  Default: "decode", or "sites" for a kept graph and
             for a mask that is assumed to be left-padded, whose attentions keep it.

@@ -14,7 +14,6 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
 from surgeon.ops.builder.tensor_operators import Operators
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.rules.matching.visible_keys import DependsOnValues, is_always, visible_keys
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import columns_of, elements_of
 from surgeon.shapes.op_rules.values.affine_index import AffineIndex
@@ -219,10 +218,12 @@ class CapturedTensor(Operators, gs.Variable):
         nodes of the mask.  Raises ConditionFailed if the mask hides more, or depends on more than sizes and an input
         that is assumed to have no padding.
         """
+        from surgeon.rules.matching import visible_keys as keys  # not at the top: few rules read masks
+
         self._ask("values")
         try:
-            found = visible_keys(self._match.index, self._name, rows, past, shows=shows)
-        except DependsOnValues as unknown:
+            found = keys.visible_keys(self._match.index, self._name, rows, past, shows=shows)
+        except keys.DependsOnValues as unknown:
             key = self._match.bind(f"{self.key[0]} padding", unknown.name)
             self._match.asked_last = (f"{ASSUMED}{NO_PADDING}", key)
             raise
@@ -232,6 +233,8 @@ class CapturedTensor(Operators, gs.Variable):
 
     def is_always(self, value: object, rows: Size, past: Size) -> bool:
         """Whether all its elements have one value if each sequence is without padding, as for `visible_keys`."""
+        from surgeon.rules.matching.visible_keys import is_always  # as above
+
         self._ask("values")
         found = is_always(self._match.index, self._name, value=value, rows=rows, past=past)
         self._match.rest_on(found or ())
