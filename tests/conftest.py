@@ -34,6 +34,8 @@ LONGEST = (  # of the files, with more than 15 s of processor time: they run fir
     "test_architectures.py",
     "gate/test_gate.py",
     "fleet/test_local.py",
+    "test_inputs.py",
+    "test_grid_sampling.py",
     "test_equal_regions.py",
     "halves/test_sample.py",
     "gate/test_action.py",
@@ -46,6 +48,7 @@ LONGEST = (  # of the files, with more than 15 s of processor time: they run fir
     "test_pages.py",
     "edits/test_sizes.py",
     "edits/test_batches.py",
+    "test_group_termination.py",
 )
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
