@@ -101,6 +101,7 @@ def test_the_configuration(tmp_path):
     assert report.config["search"] == {"max_length": 48, "past_present_share_buffer": False}
     assert (report.outcome, report.written) == ("unchanged", True)
     assert report.decoder.caches[1].past_key == "past_key_values.1.key"
+    assert repr(report) == "<DecoderReport nodes 62 -> 62, separate buffers; unchanged>"
 
 
 def test_a_table_of_positions_is_a_context(tmp_path):

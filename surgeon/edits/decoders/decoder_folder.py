@@ -84,6 +84,10 @@ class DecoderReport(Report):
         """Whether the past and the present of a cache are one buffer."""
         return bool(self.config["search"]["past_present_share_buffer"])
 
+    def __repr__(self) -> str:
+        buffers = f", {'shared' if self.shares_buffers else 'separate'} buffers" if self.config else ""
+        return f"<DecoderReport nodes {' -> '.join(map(str, self.nodes))}{buffers}; {self.outcome}>"
+
 
 @dataclass(frozen=True, slots=True)
 class GenaiFolder(Edit):
