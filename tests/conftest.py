@@ -29,6 +29,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 LONGEST = (  # of the files, with more than 15 s of processor time: they run first, so that none is left over at the end
     "test_documentation.py",
+    "test_mutation.py",
     "integrations/test_transformers_export.py",
     "test_attention_matrix.py",
     "test_architectures.py",
@@ -37,6 +38,8 @@ LONGEST = (  # of the files, with more than 15 s of processor time: they run fir
     "test_inputs.py",
     "test_grid_sampling.py",
     "test_equal_regions.py",
+    "test_onnxscript_shipped_sets.py",
+    "test_matrix.py",
     "halves/test_sample.py",
     "gate/test_action.py",
     "fleet/test_dask.py",
@@ -49,6 +52,7 @@ LONGEST = (  # of the files, with more than 15 s of processor time: they run fir
     "edits/test_sizes.py",
     "edits/test_batches.py",
     "test_group_termination.py",
+    "test_planted_numbers.py",
 )
 
 # How long an example takes, or how long it takes to make, tells of the machine and of what else runs on it.
