@@ -41,13 +41,14 @@ ADDED = {
 }  # fmt: skip
 
 
-def model(hides=MASKS["causal"], bias="bias = Where(hides, lowest, nothing)"):
-    """One layer.  hides: the nodes of a condition.  bias: those that make a mask of it."""
+def model(hides=MASKS["causal"], bias="bias = Where(hides, lowest, nothing)", window=5):
+    """One layer.  hides: the nodes of a condition.  bias: those that make a mask of it.  window: of MASKS."""
     made = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["": 18]>
         decoder ({SHAPES})
         => (float[batch, rows, 20] logits, float[batch, 4, columns, 8] nk, float[batch, 4, columns, 8] nv)
-        <int64 zero = {{0}}, int64 one = {{1}}, int64 five = {{5}}, int64[1] second = {{1}}, int64[2] axes = {{1, 2}},
+        <int64 zero = {{0}}, int64 one = {{1}}, int64 five = {{{window}}}, int64[1] second = {{1}},
+         int64[2] axes = {{1, 2}},
          float lowest = {{-3.0e38}}, float nothing = {{0.0}}, float tenth = {{-0.1}}, float scale = {{0.35}},
          int64[4] split = {{0, 0, 4, 8}}, int64[3] joined = {{0, 0, 32}}, int64[4] turned = {{1, 4, 1, 1}}>
         {{
@@ -91,6 +92,38 @@ def test_masks(name):
     assert {"num_heads": 4, "kv_num_heads": 4, **window} == {key: found[key] for key in found if key != "scale"}
     if name != "without an input":
         assert surgeon.compare(source, made, decode=True).proved
+
+
+@pytest.mark.parametrize("window", [299, 4096, 40_000])
+def test_a_long_window(window):
+    """The mask is computed at more keys than each integer that it mentions."""
+    made, report = rewritten(model(MASKS["window"], window=window), check="none")
+    assert (report.counts["sequence_attention"], attention(made)["local_window_size"]) == (1, window)
+
+
+@pytest.mark.parametrize("window", [None, 700])
+def test_a_mask_in_a_buffer(window):
+    """The whole buffer is read, so a window shows that is longer than the usual runs."""
+    row, key = np.arange(1024)[:, None], np.arange(1024)
+    shown = (key <= row) & (key > row - (window or 2048))
+    source = model("hides = Or(later, pads4)  bias0 = Slice(buffer, past1, total1, second0)"
+                   "  bias1 = Slice(bias0, start, total1, second)", "bias = Where(bias1, nothing, lowest)")  # fmt: skip
+    for name, array in {"buffer": shown, "second0": [0], "start": [0]}.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
+    for made, sizes in (("past1", "past"), ("total1", "total")):
+        node = onnx.helper.make_node("Unsqueeze", [sizes, "second0"], [made])
+        place = next(n for n, one in enumerate(source.graph.node) if sizes in one.output)
+        source.graph.node.insert(place + 1, node)
+    made, report = rewritten(source, check="none")
+    assert report.counts["sequence_attention"] == 1
+    assert attention(made).get("local_window_size") == window
+
+
+def test_a_mask_that_is_too_large_to_compute():
+    """Its window may be longer than all lengths that were tried, so nothing is claimed."""
+    _, report = rewritten(model(MASKS["window"], window=1 << 30), check="none")
+    (miss,) = [miss for miss in report.misses if miss.rule == "sequence_attention"]
+    assert "is too large to compute" in miss.reason
 
 
 def test_the_whole_model():

@@ -159,8 +159,9 @@ def _rotate(attention: Node, tables: list[str], is_interleaved: bool) -> None:
 
 def _drop_positions(draft: ModelDraft, decoder: Decoder) -> bool:
     """Remove the input of positions if nothing reads its values; its shape is that of the ids."""
-    main, shape = draft.index.main, draft.shapes.shape
-    name = decoder.positions or ""
+    main, shape, name = draft.index.main, draft.shapes.shape, decoder.positions
+    if name is None:
+        return False
     uses = list(main.uses(name))
     is_alike = shape(main, name) == shape(main, decoder.ids)
     if not all(is_alike and slot < traits_of(node.op).shape.reads_only_shape for node, slot in uses):

@@ -218,14 +218,17 @@ class CapturedTensor(Operators, gs.Variable):
         nodes of the mask.  Raises ConditionFailed if the mask hides more, or depends on more than sizes and an input
         that is assumed to have no padding.
         """
-        from surgeon.rules.matching import visible_keys as keys  # not at the top: few rules read masks
+        from surgeon.analysis.decoder_graph import Decoder, decoder_of  # not at the top: few rules read masks
+        from surgeon.rules.matching import visible_keys as keys
 
         self._ask("values")
         try:
             found = keys.visible_keys(self._match.index, self._name, rows, past, shows=shows)
         except keys.DependsOnValues as unknown:
-            key = self._match.bind(f"{self.key[0]} padding", unknown.name)
-            self._match.asked_last = (f"{ASSUMED}{NO_PADDING}", key)
+            decoder = decoder_of(self._match.index)
+            if isinstance(decoder, Decoder) and decoder.mask == unknown.name:
+                key = self._match.bind(f"{self.key[0]} padding", unknown.name)
+                self._match.asked_last = (f"{ASSUMED}{NO_PADDING}", key)
             raise
         self._match.rest_on(found.made)
         padding = None if found.padding is None else self._match.bind(f"{self.key[0]} padding", found.padding)

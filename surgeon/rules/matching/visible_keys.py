@@ -7,6 +7,7 @@ ops know.
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,7 +27,10 @@ from surgeon.shapes.index_shapes import shapes_of
 
 LENGTHS = ((1, 0), (2, 0), (7, 3), (1, 8), (40, 0), (300, 0), (1, 300), (5, 290))
 """New and past tokens of the runs: with and without a past, and more than the windows of small models."""
+FEW = 3  # new tokens of further runs
 MAX_NODES = 300  # of a mask; exporters write 16 to 105
+MAX_ELEMENTS = 1 << 26  # of a tensor of a run: a mask of 8,192 rows and keys
+LONGEST = 1 << 31  # larger integers are ends of slices, not lengths
 BATCH = 2  # of each run: a mask that differs between sequences shows
 IR_VERSION = 8  # of the models that run; the nodes decide about opsets
 HIDING = -1e4  # a number that is added to a score and hides its key is at most this
@@ -42,6 +46,10 @@ class DependsOnValues(ConditionFailed):
     def __init__(self, name: str) -> None:
         super().__init__(f"the mask depends on the values of {name!r}, which may hide any key")
         self.name = name
+
+
+class DoesNotRun(ConditionFailed):
+    """The nodes of a mask do not run at some lengths, or give it no row for each query or column for each key."""
 
 
 class VisibleKeys(NamedTuple):
@@ -62,8 +70,14 @@ def visible_keys(index: Index, mask: str, rows: Size, past: Size, *, shows: bool
     hides more than later keys and those before a window, or depends on more than sizes and an input of ones.
     """
     nodes, windows = ComputedTensor(index, mask), set[int]()
-    for new, old, sizes in _lengths(rows, past):
-        windows |= _windows(_shown(nodes.value(sizes, old + new), (new, old + new), shows), old)
+    for new, old, sizes in _lengths(rows, past, nodes):
+        try:
+            shown = _shown(nodes.value(sizes, old + new), (new, old + new), shows)
+        except DoesNotRun:
+            if (new, old) in LENGTHS:
+                raise
+            continue  # no model runs there: the number is the end of a buffer, not a window
+        windows |= _windows(shown, old)
     require(len(windows) < 2, f"the mask has several windows: {', '.join(map(str, sorted(windows)))}")
     padding = sorted(nodes.ones)
     require(len(padding) < 2, f"the mask depends on the values of {' and '.join(padding)}")
@@ -76,19 +90,22 @@ def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size)
     Raises ConditionFailed if it depends on more than sizes and an input of ones.
     """
     nodes = ComputedTensor(index, name)
-    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in _lengths(rows, past))
+    runs = _lengths(rows, past, nodes)
+    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in runs[: len(LENGTHS)])
     return nodes.made if is_one else None
 
 
-def _lengths(rows: Size, past: Size) -> list[tuple[int, int, dict[str, int]]]:
-    """The numbers of new and past tokens of each run, with the sizes of their symbols."""
-    pairs = [
-        (rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in LENGTHS
-    ]
+def _lengths(rows: Size, past: Size, of: "ComputedTensor") -> list[tuple[int, int, dict[str, int]]]:
+    """The numbers of new and past tokens of each run, with the sizes of their symbols.
+
+    A window may be any integer that the nodes mention, so some runs are longer than each of these.
+    """
     both = [symbols(rows), symbols(past)]
     require(all(len(names) < 2 for names in both), "the numbers of new and of past tokens are not sizes of inputs")
+    pairs = [*LENGTHS, *((FEW, past) for past in of.pasts)]
+    given = [(rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in pairs]
     return [
-        (new, old, {**dict.fromkeys(both[0], new), **dict.fromkeys(both[1], old)}) for new, old in dict.fromkeys(pairs)
+        (new, old, {**dict.fromkeys(both[0], new), **dict.fromkeys(both[1], old)}) for new, old in dict.fromkeys(given)
     ]
 
 
@@ -97,8 +114,8 @@ def _shown(mask: np.ndarray, shape: tuple[int, int], shows: bool) -> np.ndarray:
     is_shown = mask == shows if mask.dtype == np.bool_ else mask == 0
     is_hidden = ~is_shown if mask.dtype == np.bool_ else mask <= HIDING
     require(bool((is_shown | is_hidden).all()), "the mask also adds numbers to scores that count")
-    fits = mask.ndim > 1 and mask.shape[-2] in (1, shape[0]) and mask.shape[-1] == shape[1]
-    require(fits, f"the mask of {shape[0]} rows and {shape[1]} keys has the shape {list(mask.shape)}")
+    if mask.ndim < 2 or mask.shape[-2] not in (1, shape[0]) or mask.shape[-1] != shape[1]:
+        raise DoesNotRun(f"the mask of {shape[0]} rows and {shape[1]} keys has the shape {list(mask.shape)}")
     each = is_shown.reshape(-1, *mask.shape[-2:])
     require(bool((each == each[:1]).all()), "the mask differs between heads or sequences")
     return np.broadcast_to(each[0], shape)
@@ -144,8 +161,11 @@ class ComputedTensor:
 
     def _begin(self, name: str, is_bare: bool) -> Node | None:
         """The node to run for a tensor; None if the run begins at it.  is_bare: only its shape is read."""
-        array = self._index.constants.array(self._main, name)
-        value = self._shapes.value(self._main, name)
+        constants, value = self._index.constants, self._shapes.value(self._main, name)
+        size = constants.shape(self._main, name)
+        if size is not None and prod(size) > MAX_ELEMENTS and not is_bare:
+            raise DependsOnValues(name)
+        array = None if size is None or prod(size) > MAX_ELEMENTS else constants.array(self._main, name)
         if name in self._given:
             array = self._given[name].astype(self._dtype(name))
         if array is not None:
@@ -169,11 +189,24 @@ class ComputedTensor:
         """The outputs of the nodes."""
         return tuple(name for node in self.nodes for name in node.outputs if name)
 
+    @property
+    def pasts(self) -> list[int]:
+        """Past tokens of further runs: around each integer that the nodes read, and up to the end of each buffer."""
+        most, numeric = max(map(max, LENGTHS)), [one for one in self._constants.values() if one.dtype.kind in "biuf"]
+        small = [array for array in numeric if array.size < 8]
+        numbers = {abs(float(number)) for array in small for number in array.reshape(-1)}
+        found = {int(number) + by for number in numbers for by in (-2, 5) if number < LONGEST and number.is_integer()}
+        found |= {size - FEW for array in numeric for size in array.shape}
+        return sorted(past for past in found if past > most - FEW)
+
     def value(self, sizes: Mapping[str, int], keys: int = 0) -> np.ndarray:
         """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones.
 
         Raises ConditionFailed if the nodes do not run.
         """
+        for name in (*self._inputs, *self.ones, *self.made):
+            elements = prod(_evaluated(dim, sizes) for dim in self._shapes.shape(self._main, name) or ())
+            require(elements <= MAX_ELEMENTS, f"{name!r} is too large to compute, {elements:,} elements")
         begin = {name: self._value(name, value, sizes) for name, value in self._inputs.items()}
         for name in self.ones:
             dims = self._sizes(name, sizes)
@@ -227,4 +260,4 @@ def _computed(model: bytes, output: str) -> np.ndarray:
         with EvaluatorSession(ModelProto.FromString(model)) as session:
             return session.run({})[output]
     except SessionError as refused:
-        raise ConditionFailed(f"its nodes do not run: {refused.message.rstrip('.')}") from None
+        raise DoesNotRun(f"its nodes do not run: {refused.message.rstrip('.')}") from None
