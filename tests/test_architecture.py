@@ -45,7 +45,7 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 2_630,  # what a graph is as a decoder, and why it is none
+    "analysis": 2_640,  # what a graph is as a decoder, and why it is none
     "authoring": 4_160,
     "automation": 4_440,  # facts about models, and the gate
     "beside the packages": 1_380,  # descriptions of parameters without sentences for Python

@@ -71,7 +71,7 @@ class Decoder(NamedTuple):
     query_heads: int | None = None
     """Heads of queries; None if the graph does not say it."""
     position_rows: int | None = None
-    """Rows of the table that the positions index; None without a table."""
+    """Rows of the table that the positions index, or of the angles of attentions; None without a table."""
 
 
 class _Appended(NamedTuple):
@@ -139,7 +139,8 @@ class _GraphReading:
         vocabulary = self.sizes(logits)[-1] or table[0]
         if vocabulary is None:
             raise ConditionFailed(f"the size of the vocabulary is unknown: neither {logits!r} nor a table has it")
-        rows = None if positions is None else self._position_rows(positions)
+        appending = [one.node for one in found.values()]
+        rows = self._angle_rows(appending) if positions is None else self._position_rows(positions)
         heads = self._query_heads(one.node for one in found.values() if one.is_key)
         known = Decoder(ids, mask, positions, logits, caches=caches, vocabulary=vocabulary, width=table[1])
         return known._replace(query_heads=heads, position_rows=rows)
@@ -350,6 +351,12 @@ class _GraphReading:
         """The number of positions that a table has; None without a table."""
         limits = self._roles.of_input(positions).limits
         return min((limit.table - limit.shift for limit in limits if isinstance(limit.table, int)), default=None)
+
+    def _angle_rows(self, nodes: Iterable[Node]) -> int | None:
+        """The number of positions for which attentions have angles of rotary embeddings; None without tables."""
+        slots = ((node.inputs, lookup.table) for node in nodes for lookup in traits_of(node.op).indexing.lookups)
+        rows = (self.sizes(inputs[slot])[0] for inputs, slot in slots if slot < len(inputs) and inputs[slot])
+        return min((count for count in rows if count is not None), default=None)
 
     def _query_heads(self, nodes: Iterable[Node]) -> int | None:
         """The number of heads of the queries, which all layers share; None if it is unknown or differs."""

@@ -130,3 +130,9 @@ def test_bad_numbers(text):
 def test_no_decoder():
     with pytest.raises(UsageError, match="not a decoder"):
         surgeon.edit(onnx.load("notebooks/models/tiny_distilbert.onnx"), RotaryInAttention(64))
+
+
+def test_a_context_shorter_than_the_prompts_of_the_comparison(tmp_path):
+    """The attention has no angles beyond it, so texts of the comparison end there."""
+    report = surgeon.decoder(model([frequencies(100.0)]), tmp_path / "out", context=16, eos=3)
+    assert (report.proved, report.decoder.positions, report.decoder.position_rows) == (True, None, 16)
