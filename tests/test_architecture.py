@@ -60,7 +60,7 @@ BUDGETS = {
     "patterns": 313,  # the forms of fusions, and a group for decoders
     "pipeline": 7_650,  # rules that run once, and again without a step at fault; containers of several models
     "precision": 6_750,  # rounding of weights to integers, and the losses; conversions as steps of other runs
-    "proof": 10_900,  # decoding in steps; sizes that an attention with a cache refuses
+    "proof": 10_920,  # decoding in steps; sizes that an attention with a cache refuses
     "rules": 12_530,  # rules that share a search, ops that only another rule replaces, masks found by running them
     "rules of `patterns`": 14_845,  # attention of decoders as GroupQueryAttention
     "runtime": 13_525,  # execution providers of plugins; limits of GroupQueryAttention

@@ -9,6 +9,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 import surgeon
 from surgeon.errors import UsageError
+from surgeon.proof.model.decoding_check import DecodingCheck
 from tests.command_line import run
 from tests.decoders.models import decoder
 
@@ -174,3 +175,24 @@ def test_bad_input_is_one_sentence(tmp_path) -> None:
     onnx.save(decoder(), tmp_path / "a.onnx")
     ran = run("compare", tmp_path / "a.onnx", tmp_path / "a.onnx", "--decode")
     assert (ran.exit_code, "PROVED" in ran.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("noise", "outcome"), [(0.0, "failed"), (0.5, "proved"), (500.0, "unproved")], ids=["none", "little", "much"]
+)
+def test_noise_of_the_original_widens_the_limit(noise, outcome, monkeypatch):
+    """Up to a hundredth of the scores; beyond it nothing is proved."""
+    monkeypatch.setattr(DecodingCheck, "_noise", lambda *_: noise)
+    other = decoder()
+    change(other, "head", lambda array: array * np.float32(1.001))
+    found = surgeon.compare(decoder(), other, decode=True)
+    assert found.outcome.value == outcome, found.reason
+
+
+def test_noise_is_measured_where_a_comparison_fails():
+    """Tables move by a unit in the last place: a fault of a thousandth is no rounding in float32."""
+    other = decoder()
+    change(other, "head", lambda array: array * np.float32(1.001))
+    assert surgeon.compare(decoder(), other, decode=True).outcome.value == "failed"
+    half, moved = (surgeon.convert(one, "float16", io="convert", check="none")[0] for one in (decoder(), other))
+    assert surgeon.compare(half, moved, decode=True).proved

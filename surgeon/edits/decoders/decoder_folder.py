@@ -212,14 +212,14 @@ def decoder(
     last = GenaiFolder(context=given.context, eos=given.eos, pad=given.pad, bos=given.bos, tokenizer=folder)
     with Model.open(resolve_model(source)) as model:  # refuse before the work begins
         found, facts = last.decoder_in(ModelDraft(model))
-        _require_tokens(read_inputs(model.skeleton, options.inputs), found.ids)
         assumed = assumptions_of(declaring(model, options.assume).skeleton).get(found.mask or "", Assumption())
-    is_left_padded = LEFT_PADDED in assumed.words and NO_PADDING not in assumed.words
-    check = check or ("sites" if keep_graph or is_left_padded else "decode")
-    checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
-    is_unread = check == "none" or (check in ("sites", "decode") and weights == "keep")  # losses are measured on inputs
-    if (is_unread and checks.options.inputs) or (check not in ("model", "both") and checks.options.layers):
-        raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
+        is_left_padded = LEFT_PADDED in assumed.words and NO_PADDING not in assumed.words
+        check = check or ("sites" if keep_graph or is_left_padded else "decode")
+        checks = replace(Checks.named(check, CHECKS, require_proof, options), progress=progress)
+        is_unread = check == "none" or (check in ("sites", "decode") and weights == "keep")  # losses are of inputs
+        if (is_unread and options.inputs) or (check not in ("model", "both") and options.layers):
+            raise UsageError("Inputs and layers need the check of the whole model. Choose check='model' or 'both'.")
+        _require_tokens(read_inputs(model.skeleton, options.inputs), found.ids)
     last = replace(last, assumed=str(assumed))
     rules = RuleSet(RULES, target=TARGET)
     edits: list[Edit] = [last, LastLogits()] if last_logits else [last]

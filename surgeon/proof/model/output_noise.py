@@ -35,7 +35,7 @@ def measure_noise(
     """Return, for each run, how far each output moves under either probe, in the output's own unit."""
     listed = list(runs)
     noise: list[dict[str, float]] = [{} for _ in listed]
-    has_floats = any(is_real(array) for feeds, _ in listed for array in feeds.values())
+    has_floats = any(array.size and is_real(array) for feeds, _ in listed for array in feeds.values())
     tables = {} if has_floats else _tables(model)
     for optimised in (False, True):
         try:
