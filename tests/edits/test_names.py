@@ -339,7 +339,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
 def test_what_is_spelled_is_read_again(kind):
     texts = {"OLD=NEW": "a=b", "NAME=OTHER": "a=b", "KEY=VALUE": "k=v=w", "A,B": "a,b"}
     texts |= {"NAME=DTYPE[:cast]": "x=bool:cast"}
-    texts |= {"AXIS=NAME": "x[1]=a", "NAME=SIZE": "x[1]=7", "N": "21", "INPUT=VALUE": "x=1,2"}
+    texts |= {"AXIS=NAME": "x[1]=a", "NAME=SIZE": "x[1]=7", "N": "21", "POSITIONS": "21", "INPUT=VALUE": "x=1,2"}
     texts |= {"FROM,...=TO,...": "a,b=", "TENSOR=DTYPE[SIZE,...]": "x=float[n,?,3]"}
     texts["[NODE=]N"] = "nms*=300"
     texts["'FROM,...=TO,... OP [NAME=VALUE ...]'"] = "a,b=c d::E f=0.5 'g:ints=[1,2]' h:string=3 j=k"

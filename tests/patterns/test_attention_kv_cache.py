@@ -14,6 +14,7 @@ from surgeon.patterns.attention.grouped_query_attention import (
 )
 from surgeon.patterns.attention.grouped_query_kv_cache import repeated_heads_kv_cache, softcap_attention_kv_cache
 from surgeon.patterns.attention.kv_cache_length import kv_cache_length
+from surgeon.patterns.attention.sequence_attention import sequence_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -27,7 +28,8 @@ GROUPS = INPUTS.replace("[b, 4,", "[b, 2,")
 CONSTANTS = (
     "<int64[1] two = {2}, int64[1] three = {3}, int64[1] four = {4}, int64[1] zero = {0}, int64[1] one = {1}, "
     "int64 second = {2}, int64 first = {0}, int64[5] times = {1, 1, 2, 1, 1}, int64[4] heads = {0, 4, -1, 8}, "
-    "int64[4] short = {0, 4, -1, 4}, int64[3] rows = {0, 0, 32}, float scale = {0.35}, float cap = {3.0}>"
+    "int64[4] short = {0, 4, -1, 4}, int64[3] rows = {0, 0, 32}, float scale = {0.35}, float cap = {3.0}, "
+    "int64 unit = {1}, float low = {-1.0e9}, float none = {0.0}>"
 )
 CACHES = "keys = Concat<axis = -2>(c, k) values = Concat<axis = 2>(d, v)"
 PRESENT = "float[b, 4, u, 8] keys, float[b, 4, u, 8] values"
@@ -58,6 +60,12 @@ ONE = re.sub(r"\bb\b", "1", GROUPS).replace("[1, s, 32] q", "[1, 4, s, 8] q")
 CORE = [attention, attention_kv_cache]
 LENGTH = "z = Shape(keys) n = Gather(z, second) o = Unsqueeze(n, zero) w = Expand(scale, o)"
 LAST = "kt = Transpose<perm = [0, 1, 3, 2]>(keys) z = Shape(kt) o = Slice(z, three, four, zero)"
+LATER = (
+    "sk = Shape<start = 2, end = 3>(k) sc = Shape<start = 2, end = 3>(c) sn = Squeeze(sk) sp = Squeeze(sc) "
+    "st = Add(sn, sp) kr = Range(first, st, unit) qr = Range(sp, st, unit) qc = Unsqueeze(qr, one) "
+    "later = Greater(kr, qc) m = Where(later, low, none)"
+)
+PLAIN = CAPPED.replace(LIMIT, "").replace("Add(f", "Add(r").replace("kc", "keys").replace("vc", "values")
 STEP = re.sub(r"\bs\b", "1", GROUPS).replace("float[", "float16[")
 
 
@@ -119,6 +127,8 @@ FIRES = [
     Case(softcap_attention_kv_cache, "capped scores without copies",
          graph(f"{CACHES} {MASK} {CAPPED.replace('kc', 'keys').replace('vc', 'values')}",
                re.sub(r"\bb\b", "1", FOUR), output="float[1, 4, s, 8]")),
+    Case(sequence_attention, "a mask that hides later keys, computed from sizes",
+         graph(f"{CACHES} {LATER} {PLAIN}", FOUR, output="float[b, 4, s, 8]")),
     Case(kv_cache_length, "the number of keys", graph(f"{CACHES} {LENGTH} y = Identity(w)", output="float[u]")),
     Case(kv_cache_length, "the number of keys as a slice",
          graph(f"{CACHES} z = Shape(keys) o = Slice(z, two, three, zero) y = Identity(o)", output="int64[1]")),
@@ -175,6 +185,8 @@ NEGATIVES = [
     Case(softcap_attention_kv_cache, "scores that are not capped", why="not capped",
          model=grouped(f"{CACHES} {COPIES} {MASK} {CAPPED.replace(LIMIT, '').replace('Add(f', 'Add(r')}", ONE,
                        output="float[1, 4, s, 8]")),
+    Case(sequence_attention, "a mask of which nothing is known", why="depends on the values",
+         model=graph(f"{CACHES} {MASK} {PLAIN}", FOUR, output="float[b, 4, s, 8]")),
     Case(kv_cache_length, "a cache of unknown heads", why="the heads of x is h, not a fixed size",
          model=graph(f"{CACHES} {LENGTH} y = Identity(w)", INPUTS.replace("[b, 4,", "[b, h,"), output="float[u]",
                      present=PRESENT.replace("4,", "h,"))),

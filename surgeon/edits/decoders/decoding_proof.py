@@ -19,6 +19,8 @@ TEXTS = (64, 5)
 """Tokens of the texts on which losses are measured."""
 _BATCH = 8  # texts of one run, if each has the scores of one token
 
+REMEDY = "To write the folder without this comparison, choose the check 'sites'."
+
 
 @dataclass(frozen=True, slots=True)
 class DecodingProof:
@@ -39,7 +41,7 @@ class DecodingProof:
         if found.outcome is Outcome.FAILED or (found.outcome is Outcome.UNPROVED and checks.require_proof):
             how = "decodes differently from" if found.outcome is Outcome.FAILED else "is not proved to decode as"
             failure = Failure.of(found.reason, f"The new model {how} the original")
-            raise CheckFailed(f"{failure.message}; nothing was written.", self.report)
+            raise CheckFailed(f"{failure.message}; nothing was written. {REMEDY}", self.report)
         return Claim.unchanged(self.report)
 
 

@@ -192,11 +192,14 @@ class ComputedTensor:
     @property
     def pasts(self) -> list[int]:
         """Past tokens of further runs: around each integer that the nodes read, and up to the end of each buffer."""
-        most, numeric = max(map(max, LENGTHS)), [one for one in self._constants.values() if one.dtype.kind in "biuf"]
-        small = [array for array in numeric if array.size < 8]
-        numbers = {abs(float(number)) for array in small for number in array.reshape(-1)}
+        most, constants = max(map(max, LENGTHS)), self._constants.values()
+        small = [array for array in constants if array.dtype.kind in "iuf" and array.size < 8]
+        # A negative float is what is added to a score; larger ones do not count exactly.
+        floats = [array[(array > 0) & (array < 1 << 24)] for array in small if array.dtype.kind == "f"]
+        read = [*floats, *(array for array in small if array.dtype.kind != "f")]
+        numbers = {abs(float(number)) for array in read for number in array.reshape(-1)}
         found = {int(number) + by for number in numbers for by in (-2, 5) if number < LONGEST and number.is_integer()}
-        found |= {size - FEW for array in numeric for size in array.shape}
+        found |= {size - FEW for array in constants for size in array.shape}
         return sorted(past for past in found if past > most - FEW)
 
     def value(self, sizes: Mapping[str, int], keys: int = 0) -> np.ndarray:
