@@ -107,7 +107,7 @@ def test_the_reason_for_a_limit_that_was_given(by):
 def test_proofs_judge_alike_with_a_reference_for_every_result():
     """No result is accepted that the full judgement rejects, nor the other way round."""
     with judging_twice() as found:
-        for subject in fixtures()[3::STEP]:
+        for subject in fixtures()[5::STEP]:
             surgeon.rewrite(subject.model, subject.rules, target=subject.target, check="sites", keep_going=True)
     assert found.unlike == []
     assert found.doubted == []
