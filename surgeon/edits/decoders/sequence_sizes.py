@@ -12,7 +12,7 @@ from surgeon.errors import Unavailable, UsageError
 from surgeon.pipeline.editing.declared_dims import dims_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol, symbols
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol
 
 BATCH, ROWS, PAST = (symbol(name) for name in ("batch", "sequence", "past"))
 
@@ -42,14 +42,11 @@ class SequenceSizes(Edit):
         wanted: dict[str, Size] = {}
         for declared, sizes in _declared(draft, decoder):
             for dim, size in zip(declared, sizes, strict=False):
-                own = parse_size(dim.dim_param) if dim.dim_param else dim.dim_value if dim.HasField("dim_value") else 0
-                if isinstance(own, int):
-                    continue
-                for name in symbols(own):
-                    if own == symbol(name):
-                        wanted.setdefault(name, size)
+                name = dim.dim_param.strip()
+                if name and parse_size(name) == symbol(name):
+                    wanted.setdefault(name, size)
         for new in set(wanted.values()):
-            draft.claim.dims.update({str(new): tuple(old for old, size in wanted.items() if size == new)})
+            draft.claim.dims[str(new)] = tuple(old for old, size in wanted.items() if size == new)
         for dim in dims_of(draft.skeleton):
             own = parse_size(dim.dim_param) if dim.dim_param else 0
             size = substitute(own, wanted)

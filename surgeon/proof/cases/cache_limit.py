@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import node_traits, traits_of
 from surgeon.ops.traversal import nodes_of
 from surgeon.shapes.algebra.size_expressions import Size, symbol, symbols
@@ -47,13 +48,18 @@ def cache_limits(model: Model) -> Iterator[CacheLimit]:
     index = Index(model)
     shapes = shapes_of(index)
     for node in index.main.nodes:
-        known = traits_of(node.op)
-        reads = known.products.attention_inputs if known.operands.key_counts is not None else None
-        slot = None if reads is None else reads.past_key
-        if slot is not None and len(node.inputs) > slot and node.inputs[slot]:
-            query, past = (shapes.shape(index.main, node.inputs[place]) for place in (0, slot))
+        if name := past_of(node):
+            query, past = (shapes.shape(index.main, read) for read in (node.inputs[0], name))
             if query and past and len(query) > 1 and len(past) > 2:
                 yield CacheLimit(past[0], past[2], query[1])
+
+
+def past_of(node: Node) -> str:
+    """The past keys of an attention whose kernel has such a limit; empty for other nodes."""
+    known = traits_of(node.op)
+    reads = known.products.attention_inputs if known.operands.key_counts is not None else None
+    slot = None if reads is None else reads.past_key
+    return "" if slot is None or slot >= len(node.inputs) else node.inputs[slot]
 
 
 def _name(size: Size) -> str:

@@ -120,9 +120,8 @@ class DecodingCheck:
             made, outcome, reason = self._beyond_noise(made, failed, [case for case, _ in cases])
         elif _is_uninformative(scores, made):
             outcome, reason = Outcome.UNPROVED, "The scores are the same for all tokens, so nothing was compared."
-        errors = [found for _, found in made]
         kinds = (f"prompts of {_lengths([ids for batch, _ in cases for ids in batch])} tokens, {STEPS} steps each",)
-        return _result(outcome, reason, errors, oracle=name, kinds=kinds, asked=(rtol, atol))
+        return _result(outcome, reason, [one for _, one in made], oracle=name, kinds=kinds, asked=(rtol, atol))
 
     def _beyond_noise(
         self, made: list[Placed], failed: list[Placed], batches: Sequence[Sequence[np.ndarray]]
@@ -141,9 +140,9 @@ class DecodingCheck:
 
     def _noise(self, sequences: Sequence[np.ndarray]) -> float:
         """How far rounding moves the original's scores of some sequences."""
-        logits, runs = self._original.decoder.logits, []
+        logits = self._original.decoder.logits
         with self._away.open(self._original.model) as session:
-            runs += [(feeds, {logits: session.run(feeds)[logits]}) for feeds in map(self._single, sequences)]
+            runs = [(feeds, {logits: session.run(feeds)[logits]}) for feeds in map(self._single, sequences)]
         return max((one.get(logits, 0.0) for one in measure_noise(self._original.model, self._away, runs)), default=0.0)
 
     def _batches(self, other: DecoderSide) -> Iterator[list[np.ndarray]]:

@@ -23,7 +23,7 @@ from surgeon.ops.traversal import (
     names_read,
     nodes_of,
 )
-from surgeon.proof.cases.cache_limit import CacheLimit
+from surgeon.proof.cases.cache_limit import CacheLimit, past_of
 from surgeon.proof.node_cost import CostTerm, node_costs
 from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, Reduction, RegionModels, Shape
 from surgeon.proof.region.backward_slice import MAX_CONSTANT_ELEMENTS, RegionSlice
@@ -363,10 +363,7 @@ def _cache_limits(cut: RegionSlice) -> Iterator[CacheLimit]:
     """The sizes that the replacement's attentions with a cache refuse."""
     olds = {new: old for old, new in cut.region.outputs}
     for node in cut.after:
-        known = traits_of(node.op)
-        reads = known.products.attention_inputs
-        slot = None if reads is None or known.operands.key_counts is None else reads.past_key
-        past = None if slot is None or len(node.inputs) <= slot else _shape(cut, node, node.inputs[slot])
+        past = _shape(cut, node, name) if (name := past_of(node)) else None
         whole = cut.sizes(olds[node.outputs[1]]) if past and node.outputs[1:2] and node.outputs[1] in olds else ()
         if past is not None and len(past) == len(whole) > 2:
             yield CacheLimit(past[0], past[2], whole[2] - past[2])

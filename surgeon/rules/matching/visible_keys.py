@@ -5,7 +5,8 @@ it: the nodes run for several numbers of past and new tokens, and the results ar
 ops know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -70,14 +71,15 @@ def visible_keys(index: Index, mask: str, rows: Size, past: Size, *, shows: bool
     hides more than later keys and those before a window, or depends on more than sizes and an input of ones.
     """
     nodes, windows = ComputedTensor(index, mask), set[int]()
-    for new, old, sizes in _lengths(rows, past, nodes):
-        try:
-            shown = _shown(nodes.value(sizes, old + new), (new, old + new), shows)
-        except DoesNotRun:
-            if (new, old) in LENGTHS:
-                raise
-            continue  # no model runs there: the number is the end of a buffer, not a window
-        windows |= _windows(shown, old)
+
+    def run(new: int, old: int, sizes: Mapping[str, int]) -> None:
+        windows.update(_windows(_shown(nodes.value(sizes, old + new), (new, old + new), shows), old))
+
+    for lengths in _runs(rows, past, LENGTHS):
+        run(*lengths)
+    for lengths in _runs(rows, past, [(FEW, past) for past in nodes.pasts]):
+        with suppress(DoesNotRun):  # no model runs there: the number is the end of a buffer, not a window
+            run(*lengths)
     require(len(windows) < 2, f"the mask has several windows: {', '.join(map(str, sorted(windows)))}")
     padding = sorted(nodes.ones)
     require(len(padding) < 2, f"the mask depends on the values of {' and '.join(padding)}")
@@ -90,20 +92,16 @@ def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size)
     Raises ConditionFailed if it depends on more than sizes and an input of ones.
     """
     nodes = ComputedTensor(index, name)
-    runs = _lengths(rows, past, nodes)
-    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in runs[: len(LENGTHS)])
+    runs = _runs(rows, past, LENGTHS)
+    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in runs)
     return nodes.made if is_one else None
 
 
-def _lengths(rows: Size, past: Size, of: "ComputedTensor") -> list[tuple[int, int, dict[str, int]]]:
-    """The numbers of new and past tokens of each run, with the sizes of their symbols.
-
-    A window may be any integer that the nodes mention, so some runs are longer than each of these.
-    """
+def _runs(rows: Size, past: Size, lengths: Iterable[tuple[int, int]]) -> list[tuple[int, int, dict[str, int]]]:
+    """The numbers of new and past tokens of each run, fixed ones as they are, with the sizes of their symbols."""
     both = [symbols(rows), symbols(past)]
     require(all(len(names) < 2 for names in both), "the numbers of new and of past tokens are not sizes of inputs")
-    pairs = [*LENGTHS, *((FEW, past) for past in of.pasts)]
-    given = [(rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in pairs]
+    given = [(rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in lengths]
     return [
         (new, old, {**dict.fromkeys(both[0], new), **dict.fromkeys(both[1], old)}) for new, old in dict.fromkeys(given)
     ]
@@ -191,7 +189,10 @@ class ComputedTensor:
 
     @property
     def pasts(self) -> list[int]:
-        """Past tokens of further runs: around each integer that the nodes read, and up to the end of each buffer."""
+        """Past tokens of further runs: around each integer that the nodes read, and up to the end of each buffer.
+
+        A window may be any such integer, or lie in a buffer.
+        """
         most, constants = max(map(max, LENGTHS)), self._constants.values()
         small = [array for array in constants if array.dtype.kind in "iuf" and array.size < 8]
         # A negative float is what is added to a score; larger ones do not count exactly.
