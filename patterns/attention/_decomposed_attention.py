@@ -86,6 +86,12 @@ def masked_scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
+def conditional_scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
+    """Scores of which a low number replaces those that a condition hides.  Masks may be added before and after."""
+    cold = g.optional(g.add(scores(g, m, kt), m.mask))
+    return g.optional(g.add(where_masked(g, m, cold, m.low), m.second))
+
+
 def weighted_values(g: Graph, m: AttentionScores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
     """softmax(masked scores)·v.  The softmax may be in a wider dtype, and fully masked rows may be 0.
 

@@ -3,9 +3,8 @@
 from typing import Any, cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.where_masks import where_masked
 from ._convert_fused import decompose_attention, to_onnx_attention
-from ._decomposed_attention import AttentionCore, masked_scores, scores, weighted_values
+from ._decomposed_attention import AttentionCore, conditional_scores, masked_scores, weighted_values
 from ._emit_onnx import emit_onnx_attention
 from ._emit_ort import DIFFERS, emit_ort_attention, is_core_supported
 from ._fused_attention import FusedAttention, any_ort_attention, behind_past, behind_past_alone, onnx_attention
@@ -53,12 +52,11 @@ def _(g: Graph, m: Captures) -> Any:
 
 
 def by_condition(g: Graph, m: AttentionCore) -> Tensor:
-    """Scores in which a low number replaces hidden scores.  Masks may be added before and after.
+    """Attention with a condition.
 
     The weights of hidden scores may become 0 after the softmax, so that a fully hidden row has no weights.
     """
-    cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
-    return weighted_values(g, m, g.optional(g.add(where_masked(g, m, cold, m.low), m.second)), m.v, has_zeros=True)
+    return weighted_values(g, m, conditional_scores(g, m, m.kt), m.v, has_zeros=True)
 
 
 def hides_scores(m: AttentionCore) -> None:

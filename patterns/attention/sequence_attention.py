@@ -3,8 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from .._common.where_masks import where_masked
-from ._decomposed_attention import AttentionScores, masked_scores, scores, weighted_values
+from ._decomposed_attention import AttentionScores, conditional_scores, masked_scores, weighted_values
 from ._emit_group_query import emit_group_query_attention, require_head_size_multiple_of_8, softcap_and_sink
 from ._emit_ort import DIFFERS, compute_dtype, total_scale
 from ._kv_heads import CachedKeysValues, concat_past, have_equal_pasts, repeated_heads
@@ -41,7 +40,7 @@ def decomposed(g: Graph, m: InSequence) -> tuple[Tensor, ...]:
     """Attention, and the keys and values with which the next step starts."""
     (own, others), whole = appended(g, m)
     turned = g.transpose(own, perm=[0, 1, 3, 2])
-    cold = g.any_of(where_masked(g, m, scores(g, m, turned), m.low), masked_scores(g, m, turned))
+    cold = g.any_of(conditional_scores(g, m, turned), masked_scores(g, m, turned))
     return seen(g, m, weighted_values(g, m, cold, others)), *whole
 
 
@@ -86,9 +85,9 @@ def sequence_attention(g: Graph, m: InSequence) -> Any:
     only in a batch of one.
     Numerics: rounding only for finite numbers.
     """
-    require(len(m.given) == 1, "the attention must have one mask")
+    require(m.given, "the attention has no mask")
     require(m.low is None or m.low <= MASKING_THRESHOLD, f"{m.low} is too high to hide a score")
-    window, ones = m.given[0].visible_keys(m.rows, m.k.before, shows=m.hidden is None)
+    window, ones = m.given[0].visible_keys(m.rows, m.k.before, shows=m.hidden is None, others=m.given[1:])
     made, *present = emit_group_query_attention(
         g,
         [g.joined_heads(x) for x in (m.q, m.k.new, m.v.new)],

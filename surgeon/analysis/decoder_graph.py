@@ -132,10 +132,12 @@ class _GraphReading:
         self._require_tokens(others)
         ids, table = self._ids(others, logits)
         rest = [name for name in others if name != ids]
+        unread = [name for name in rest if not self._main.is_read(name)]
         positions = self._single([name for name in rest if self._is_position(name)], "positions")
-        mask = self._single([name for name in rest if name != positions], "a mask")
-        if positions is None and mask is not None and not self._main.is_read(mask):
-            mask, positions = (None, mask) if self._dims(mask) == self._dims(ids) else (mask, None)
+        mask = self._single([name for name in rest if name not in (positions, *unread)], "a mask")
+        for name in unread:  # the client gives it all the same
+            is_mask = mask is None and (positions is not None or self._dims(name) != self._dims(ids))
+            mask, positions = (name, positions) if is_mask else (mask, self._single([name, positions], "positions"))
         vocabulary = self.sizes(logits)[-1] or table[0]
         if vocabulary is None:
             raise ConditionFailed(f"the size of the vocabulary is unknown: neither {logits!r} nor a table has it")
@@ -378,8 +380,9 @@ class _GraphReading:
         return None
 
     @staticmethod
-    def _single(names: Sequence[str], what: str) -> str | None:
+    def _single(given: Sequence[str | None], what: str) -> str | None:
         """The only input of a kind; None without one."""
+        names = [name for name in given if name is not None]
         require(len(names) <= 1, f"several inputs may hold {what}: {', '.join(names)}")
         return names[0] if names else None
 

@@ -53,6 +53,24 @@ def test_sizes_that_are_written_as_names():
     assert found(model) == found(decoder())
 
 
+@pytest.mark.parametrize(
+    ("dims", "use"),
+    [(["more", "others"], "positions"), (["batch", "rows"], "positions"), (["batch", "columns"], "mask")],
+)
+def test_an_input_that_nothing_reads(dims, use):
+    """It is what the others are not: ALiBi needs no positions, for example."""
+    model, gone = decoder(), {"positions": "position_ids", "mask": "attention_mask"}[use]
+    for node in model.graph.node:
+        node.input[:] = ["fixed" if name == gone else name for name in node.input]
+    (port,) = (value for value in model.graph.input if value.name == gone)
+    model.graph.input.remove(port)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros((1, 1), np.int64), "fixed"))
+    model.graph.input.append(onnx.helper.make_tensor_value_info("spare", onnx.TensorProto.INT64, dims))
+    made = found(model)
+    assert (getattr(made, use), made.ids) == ("spare", "input_ids")
+    assert {made.mask, made.positions} - {"spare"} == {"position_ids", "attention_mask"} - {gone}
+
+
 @pytest.mark.parametrize("inputs", [[KEY], ["none", KEY]], ids=len)
 def test_a_concat_with_nothing_before_the_past(inputs):
     """TorchScript writes a Concat of one tensor, since a cache of transformers begins as an empty tensor."""

@@ -40,9 +40,22 @@ ADDED = {
                  "  picks4 = Reshape(picks, turned)  bias = Mul(heads, picks4)", "differs between heads"),
 }  # fmt: skip
 
+ADDING = "masked = Add(scaled, bias)"
+TWO = {
+    "a condition, and then a sum": ("hides = Identity(pads4)", "cut = Where(later, lowest, scaled)"
+                                    "  masked = Add(cut, bias)"),
+    "a sum, and then a condition": ("hides = Identity(later)", "sum = Add(scaled, bias)"
+                                    "  masked = Where(pads4, lowest, sum)"),
+    "two sums": ("hides = Identity(later)", "sum = Add(scaled, bias)  low = Where(pads4, lowest, nothing)"
+                 "  masked = Add(sum, low)"),
+}  # fmt: skip
 
-def model(hides=MASKS["causal"], bias="bias = Where(hides, lowest, nothing)", window=5):
-    """One layer.  hides: the nodes of a condition.  bias: those that make a mask of it.  window: of MASKS."""
+
+def model(hides=MASKS["causal"], bias="bias = Where(hides, lowest, nothing)", window=5, masked=ADDING):
+    """One layer.  hides: the nodes of a condition.  bias: those that make a mask of it.  masked: those that use it.
+
+    window: of MASKS.
+    """
     made = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["": 18]>
         decoder ({SHAPES})
@@ -57,7 +70,7 @@ def model(hides=MASKS["causal"], bias="bias = Where(hides, lowest, nothing)", wi
           k = MatMul(x, wk)  kh = Reshape(k, split)  kt = Transpose<perm = [0, 2, 1, 3]>(kh)
           v = MatMul(x, wv)  vh = Reshape(v, split)  vt = Transpose<perm = [0, 2, 1, 3]>(vh)
           nk = Concat<axis = 2>(pk, kt)  nv = Concat<axis = 2>(pv, vt)  across = Transpose<perm = [0, 1, 3, 2]>(nk)
-          scores = MatMul(qt, across)  scaled = Mul(scores, scale)  masked = Add(scaled, bias)
+          scores = MatMul(qt, across)  scaled = Mul(scores, scale)  {masked}
           weights = Softmax<axis = -1>(masked)  seen = MatMul(weights, nv)
           back = Transpose<perm = [0, 2, 1, 3]>(seen)  flat = Reshape(back, joined)  logits = MatMul(flat, head)
         }}""")
@@ -94,6 +107,24 @@ def test_masks(name):
         assert surgeon.compare(source, made, decode=True).proved
 
 
+@pytest.mark.parametrize("name", TWO)
+def test_two_masks(name):
+    """Each hides some keys; together they hide later ones and padding."""
+    hides, masked = TWO[name]
+    source = model(hides, masked=masked)
+    made, report = rewritten(source)
+    assert (report.proved, report.counts["sequence_attention"]) == (True, 1)
+    assert "local_window_size" not in attention(made) or attention(made)["local_window_size"] == -1
+    assert surgeon.compare(source, made, decode=True).proved
+
+
+def test_two_masks_that_leave_later_keys():
+    """The reason is that of what they hide together."""
+    made, report = rewritten(model("hides = Identity(pads4)", masked=TWO["two sums"][1]))
+    assert not any(node.op_type == "GroupQueryAttention" for node in made.graph.node)
+    assert [miss for miss in report.misses if "hides more than later keys" in miss.reason]
+
+
 @pytest.mark.parametrize("window", [299, 4096, 40_000])
 def test_a_long_window(window):
     """The mask is computed at more keys than each integer that it mentions."""
@@ -101,10 +132,10 @@ def test_a_long_window(window):
     assert (report.counts["sequence_attention"], attention(made)["local_window_size"]) == (1, window)
 
 
-@pytest.mark.parametrize("window", [None, 700])
-def test_a_mask_in_a_buffer(window):
-    """The whole buffer is read, so a window shows that is longer than the usual runs."""
-    row, key = np.arange(1024)[:, None], np.arange(1024)
+@pytest.mark.parametrize(("rows", "window"), [(1024, None), (1024, 700), (48, None), (48, 30), (48, 45)])
+def test_a_mask_in_a_buffer(rows, window):
+    """The whole buffer is read, so a window shows that is longer than the usual runs; no model runs beyond it."""
+    row, key = np.arange(rows)[:, None], np.arange(rows)
     shown = (key <= row) & (key > row - (window or 2048))
     source = model("hides = Or(later, pads4)  bias0 = Slice(buffer, past1, total1, second0)"
                    "  bias1 = Slice(bias0, start, total1, second)", "bias = Where(bias1, nothing, lowest)")  # fmt: skip

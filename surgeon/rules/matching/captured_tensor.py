@@ -1,6 +1,6 @@
 """A tensor of the model as conditions and replacements see it; each property is computed when it is read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -209,21 +209,22 @@ class CapturedTensor(Operators, gs.Variable):
         return any(taken.values())
 
     def visible_keys(
-        self, rows: Size, past: Size, shows: bool = True
+        self, rows: Size, past: Size, shows: bool = True, others: "Sequence[CapturedTensor]" = ()
     ) -> "tuple[int | None, CapturedTensor | None]":
         """As a mask: how many keys it leaves to each of `rows` queries after `past` keys, without padding.
 
-        shows: the value of a condition for scores that count.  Returns the most keys that a row sees, its own included,
-        or None if it sees all up to its own; and the input with a one for each token, or None.  The match relies on the
-        nodes of the mask.  Raises ConditionFailed if the mask hides more, or depends on more than sizes and an input
-        that is assumed to have no padding.
+        shows: the value of a condition for scores that count.  others: masks that hide keys too.  Returns the most keys
+        that a row sees, its own included, or None if it sees all up to its own; and the input with a one for each
+        token, or None.  The match relies on the nodes of the masks.  Raises ConditionFailed if they hide more, or
+        depend on more than sizes and an input that is assumed to have no padding.
         """
         from surgeon.analysis.decoder_graph import Decoder, decoder_of  # not at the top: few rules read masks
         from surgeon.rules.matching import visible_keys as keys
 
         self._ask("values")
         try:
-            found = keys.visible_keys(self._match.index, self._name, rows, past, shows=shows)
+            masks = [mask._name for mask in (self, *others)]
+            found = keys.visible_keys(self._match.index, masks, rows, past, shows=shows)
         except keys.DependsOnValues as unknown:
             decoder = decoder_of(self._match.index)
             if isinstance(decoder, Decoder) and decoder.mask == unknown.name:

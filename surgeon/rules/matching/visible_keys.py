@@ -5,8 +5,7 @@ it: the nodes run for several numbers of past and new tokens, and the results ar
 ops know.
 """
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -26,8 +25,10 @@ from surgeon.ops.traversal import GRAPHS
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbols
 from surgeon.shapes.index_shapes import shapes_of
 
-LENGTHS = ((1, 0), (2, 0), (7, 3), (1, 8), (40, 0), (300, 0), (1, 300), (5, 290))
-"""New and past tokens of the runs: with and without a past, and more than the windows of small models."""
+SHORT = ((1, 0), (2, 0), (7, 3), (1, 8))
+"""New and past tokens of the first runs, at which a mask has to run."""
+LONG = ((40, 0), (300, 0), (1, 300), (5, 290))
+"""Those of longer runs.  If a mask does not run there, no model does: it is longer than a buffer."""
 FEW = 3  # new tokens of further runs
 MAX_NODES = 300  # of a mask; exporters write 16 to 105
 MAX_ELEMENTS = 1 << 26  # of a tensor of a run: a mask of 8,192 rows and keys
@@ -54,36 +55,34 @@ class DoesNotRun(ConditionFailed):
 
 
 class VisibleKeys(NamedTuple):
-    """The keys that a mask leaves to a row of a sequence without padding: up to its own, perhaps from a window on."""
+    """The keys that masks leave to a row of a sequence without padding: up to its own, perhaps from a window on."""
 
     window: int | None
     """How many keys a row sees at most, its own included; None for all before it."""
     padding: str | None
-    """The input that has a one for each token; None if the mask does not depend on one."""
+    """The input that has a one for each token; None if no mask depends on one."""
     made: tuple[str, ...]
-    """The tensors that are computed for the mask."""
+    """The tensors that are computed for the masks."""
 
 
-def visible_keys(index: Index, mask: str, rows: Size, past: Size, *, shows: bool = True) -> VisibleKeys:
-    """The keys that a mask of the main graph leaves to queries of `rows` new tokens after `past` others.
+def visible_keys(index: Index, masks: Sequence[str], rows: Size, past: Size, *, shows: bool = True) -> VisibleKeys:
+    """The keys that masks of the main graph together leave to queries of `rows` new tokens after `past` others.
 
-    mask: it is added to the scores, or a condition that is `shows` for scores that count.  Raises ConditionFailed if it
-    hides more than later keys and those before a window, or depends on more than sizes and an input of ones.
+    masks: each is added to the scores, or a condition that is `shows` for scores that count.  Raises ConditionFailed if
+    they hide more than later keys and those before a window, or depend on more than sizes and an input of ones.
     """
-    nodes, windows = ComputedTensor(index, mask), set[int]()
+    computed, windows = [ComputedTensor(index, mask) for mask in masks], set[int]()
 
-    def run(new: int, old: int, sizes: Mapping[str, int]) -> None:
-        windows.update(_windows(_shown(nodes.value(sizes, old + new), (new, old + new), shows), old))
+    def read(values: Sequence[np.ndarray], new: int, old: int) -> None:
+        shown = [_shown(value, (new, old + new), shows) for value in values]
+        windows.update(_windows(np.logical_and.reduce(shown), old))
 
-    for lengths in _runs(rows, past, LENGTHS):
-        run(*lengths)
-    for lengths in _runs(rows, past, [(FEW, past) for past in nodes.pasts]):
-        with suppress(DoesNotRun):  # no model runs there: the number is the end of a buffer, not a window
-            run(*lengths)
+    _run(computed, rows, past, read)
     require(len(windows) < 2, f"the mask has several windows: {', '.join(map(str, sorted(windows)))}")
-    padding = sorted(nodes.ones)
+    padding = sorted({name for mask in computed for name in mask.ones})
     require(len(padding) < 2, f"the mask depends on the values of {' and '.join(padding)}")
-    return VisibleKeys(next(iter(windows), None), next(iter(padding), None), nodes.made)
+    made = tuple(dict.fromkeys(name for mask in computed for name in mask.made))
+    return VisibleKeys(next(iter(windows), None), next(iter(padding), None), made)
 
 
 def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size) -> tuple[str, ...] | None:
@@ -91,20 +90,36 @@ def is_always(index: Index, name: str, *, value: object, rows: Size, past: Size)
 
     Raises ConditionFailed if it depends on more than sizes and an input of ones.
     """
-    nodes = ComputedTensor(index, name)
-    runs = _runs(rows, past, LENGTHS)
-    is_one = all(bool((nodes.value(sizes, old + new) == value).all()) for new, old, sizes in runs)
-    return nodes.made if is_one else None
+    nodes, equal = ComputedTensor(index, name), list[bool]()
+    _run([nodes], rows, past, lambda values, _new, _old: equal.append(bool((values[0] == value).all())))
+    return nodes.made if all(equal) else None
 
 
-def _runs(rows: Size, past: Size, lengths: Iterable[tuple[int, int]]) -> list[tuple[int, int, dict[str, int]]]:
-    """The numbers of new and past tokens of each run, fixed ones as they are, with the sizes of their symbols."""
-    both = [symbols(rows), symbols(past)]
-    require(all(len(names) < 2 for names in both), "the numbers of new and of past tokens are not sizes of inputs")
-    given = [(rows if isinstance(rows, int) else new, past if isinstance(past, int) else old) for new, old in lengths]
-    return [
-        (new, old, {**dict.fromkeys(both[0], new), **dict.fromkeys(both[1], old)}) for new, old in dict.fromkeys(given)
-    ]
+def _run(
+    tensors: Sequence["ComputedTensor"],
+    rows: Size,
+    past: Size,
+    read: Callable[[Sequence[np.ndarray], int, int], None],
+) -> None:
+    """Read the values of tensors at several numbers of new and past tokens; fixed numbers stay as they are.
+
+    Raises ConditionFailed if they do not run.
+    """
+    olds = symbols(past)
+    news = symbols(rows) - olds  # the rows may be those of a buffer from the past on
+    require(max(len(olds), len(news)) < 2, "the numbers of new and of past tokens are not sizes of inputs")
+    further = sorted({(FEW, past) for tensor in tensors for past in tensor.pasts})
+    for lengths in (*SHORT, *LONG, *further):
+        new = rows if isinstance(rows, int) else lengths[0]
+        old = past if isinstance(past, int) else lengths[1]
+        sizes = dict.fromkeys(news, new) | dict.fromkeys(olds, old)
+        try:
+            if _evaluated(rows, sizes) != new:
+                raise DoesNotRun(f"there are {_evaluated(rows, sizes)} rows of {new} new tokens")
+            read([tensor.value(sizes, old + new) for tensor in tensors], new, old)
+        except DoesNotRun:
+            if lengths in SHORT:
+                raise
 
 
 def _shown(mask: np.ndarray, shape: tuple[int, int], shows: bool) -> np.ndarray:
@@ -193,7 +208,7 @@ class ComputedTensor:
 
         A window may be any such integer, or lie in a buffer.
         """
-        most, constants = max(map(max, LENGTHS)), self._constants.values()
+        constants = self._constants.values()
         small = [array for array in constants if array.dtype.kind in "iuf" and array.size < 8]
         # A negative float is what is added to a score; larger ones do not count exactly.
         floats = [array[(array > 0) & (array < 1 << 24)] for array in small if array.dtype.kind == "f"]
@@ -201,7 +216,7 @@ class ComputedTensor:
         numbers = {abs(float(number)) for array in read for number in array.reshape(-1)}
         found = {int(number) + by for number in numbers for by in (-2, 5) if number < LONGEST and number.is_integer()}
         found |= {size - FEW for array in constants for size in array.shape}
-        return sorted(past for past in found if past > most - FEW)
+        return [past for past in found if past > max(map(sum, SHORT)) - FEW]
 
     def value(self, sizes: Mapping[str, int], keys: int = 0) -> np.ndarray:
         """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones.
