@@ -1,4 +1,4 @@
-"""Sixteen architectures of transformers as small decoders with random weights, and the tokens that they generate."""
+"""Architectures of transformers as small decoders with random weights, and the tokens that they generate."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -72,9 +72,7 @@ def _gpt_oss(sizes: Mapping[str, int]) -> Any:
     rope = {"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0}
     rope |= {"truncate": False, "original_max_position_embeddings": first}
     experts = {"num_local_experts": 4, "num_experts_per_tok": 2}
-    made = transformers.GptOssConfig(**_windows(sizes), **experts, rope_parameters=rope)
-    made._experts_implementation = "batched_mm"  # exporters cannot follow a loop over the chosen experts
-    return made
+    return transformers.GptOssConfig(**_windows(sizes), **experts, rope_parameters=rope)
 
 
 CONFIGS: Mapping[str, Callable[[Mapping[str, int]], Any]] = {
@@ -95,7 +93,55 @@ CONFIGS: Mapping[str, Callable[[Mapping[str, int]], Any]] = {
     "cohere": lambda sizes: transformers.CohereConfig(**sizes),
     "gpt_oss": _gpt_oss,
 }
-_EMBEDDINGS = {"gemma2": 0.02, "gemma3": 0.02, "granite": 1 / 12}
+"""The architectures that surgeon was written with."""
+_MIXED = {"sliding_window": 16, "layer_types": _kinds(SMALL)}
+_EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+_HEADS = {"head_dim": 16}
+FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "afmoe": {**_EXPERTS, **_MIXED, **_HEADS},
+    "apertus": {},
+    "arcee": {},
+    "biogpt": {},
+    "bitnet": {},
+    "codegen": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    "cohere2": {**_MIXED, **_HEADS},
+    "cwm": {},
+    "ernie4_5": _HEADS,
+    "exaone4": _MIXED,
+    "flex_olmo": _EXPERTS,
+    "gemma": {"head_dim": 32},
+    "glm": _HEADS,
+    "glm4": _HEADS,
+    "glm4_moe": {**_EXPERTS, **_HEADS, "n_routed_experts": 4, "n_group": 1, "topk_group": 1},
+    "gpt_bigcode": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4},
+    "gpt_neo": {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 16},
+    "gptj": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    "granitemoe": _EXPERTS,
+    "hunyuan_v1_dense": _HEADS,
+    "internlm3": {},
+    "jais2": {},
+    "minimax_m2": {**_EXPERTS, **_HEADS},
+    "ministral": {**_MIXED, **_HEADS},
+    "ministral3": {},
+    "mixtral": {**_EXPERTS, "sliding_window": 16},
+    "nanochat": {},
+    "nemotron": {},
+    "olmo": {},
+    "olmo3": _MIXED,
+    "olmoe": _EXPERTS,
+    "opt": {"ffn_dim": 128, "word_embed_proj_dim": 64},
+    "persimmon": {},
+    "phi": {},
+    "phimoe": _EXPERTS,
+    "qwen2_moe": {**_EXPERTS, "shared_expert_intermediate_size": 64},
+    "qwen3_moe": {**_EXPERTS, **_HEADS},
+    "seed_oss": {},
+    "starcoder2": {"sliding_window": 16},
+    "vaultgemma": {**_MIXED, **_HEADS, "query_pre_attn_scalar": 16},
+    "xglm": {"d_model": 64, "ffn_dim": 128, "num_layers": 2, "attention_heads": 4},
+}
+"""Settings of architectures that were tried when it was finished."""
+_EMBEDDINGS = {"gemma": 0.02, "gemma2": 0.02, "gemma3": 0.02, "granite": 1 / 12, "vaultgemma": 0.02}
 """Factors of embeddings that the architecture multiplies: by the root of their width, or a number of the settings."""
 
 
@@ -105,7 +151,9 @@ def model(name: str, sizes: Mapping[str, int] = SMALL) -> torch.nn.Module:
     Biases and factors of norms are random too.
     """
     torch.manual_seed(0)
-    made = transformers.AutoModelForCausalLM.from_config(CONFIGS[name](sizes)).eval()
+    config = CONFIGS[name](sizes) if name in CONFIGS else transformers.CONFIG_MAPPING[name](**sizes | FURTHER[name])
+    config._experts_implementation = "batched_mm"  # exporters cannot follow a loop over the chosen experts
+    made = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for key, weight in made.named_parameters():
             if weight.dim() > 1:

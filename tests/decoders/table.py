@@ -208,7 +208,9 @@ def _row(cells: Sequence[str]) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.decoders.table", description=__doc__)
     known, usual = list(architectures.CONFIGS), [f"{exporter}-{opset}" for exporter, opset in EXPORTS]
-    parser.add_argument("--architectures", nargs="*", default=known, choices=known, help="default: all")
+    every = [*known, *architectures.FURTHER]
+    parser.add_argument("--architectures", nargs="*", default=known, choices=every, help="default: the first 16")
+    parser.add_argument("--further", action="store_true", help="the other architectures")
     parser.add_argument("--exports", nargs="*", default=usual, choices=usual, help="default: all")
     parser.add_argument("--time", nargs="*", default=[], choices=known, help="architectures whose graphs are timed")
     parser.add_argument("--brief", action="store_true", help="one line for each architecture, with the nodes")
@@ -227,7 +229,7 @@ def main() -> None:
         heads = ("architecture", *(f"{exporter} {opset}" for exporter, opset in exports)) if options.brief else _COLUMNS
         if exports and options.architectures:
             print(_row(heads), _row(["---"] * len(heads)), sep="\n")
-        for name in options.architectures:
+        for name in architectures.FURTHER if options.further else options.architectures:
             rows = lines(name, exports, options, notes)
             for cells in [[name, *map(_brief, rows)]] if options.brief else rows:
                 print(_row(cells), flush=True)
