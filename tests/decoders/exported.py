@@ -1,6 +1,7 @@
 """Exports of decoders of transformers, with their caches as inputs and outputs."""
 
 import copy
+import inspect
 import warnings
 from pathlib import Path
 
@@ -28,7 +29,9 @@ class Flat(torch.nn.Module):
     def forward(self, input_ids, attention_mask, position_ids, *past):
         """Scores, and the keys and values of each layer."""
         cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
-        known = {"attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": cache}
+        known = {"attention_mask": attention_mask, "past_key_values": cache}
+        if "position_ids" in inspect.signature(self.made.forward).parameters:
+            known["position_ids"] = position_ids
         found = self.made(input_ids=input_ids, use_cache=True, **known)
         return found.logits, *(one for layer in found.past_key_values.layers for one in (layer.keys, layer.values))
 
