@@ -6,8 +6,10 @@ import pytest
 
 import surgeon
 from surgeon.edits import SequenceSizes
-from surgeon.errors import CheckFailed
+from surgeon.errors import CheckFailed, ConditionFailed
+from surgeon.ir.index import Index
 from surgeon.rules.matching import visible_keys
+from surgeon.shapes.algebra.size_expressions import symbol
 from tests.command_line import files_in, run
 from tests.decoders.models import decoder
 
@@ -119,7 +121,7 @@ def test_two_masks(name):
 
 
 def test_two_masks_that_leave_later_keys():
-    """The reason is that of what they hide together."""
+    """The reason speaks of both."""
     made, report = rewritten(model("hides = Identity(pads4)", masked=TWO["two sums"][1]))
     assert not any(node.op_type == "GroupQueryAttention" for node in made.graph.node)
     assert [miss for miss in report.misses if "hides more than later keys" in miss.reason]
@@ -148,6 +150,17 @@ def test_a_mask_in_a_buffer(rows, window):
     made, report = rewritten(source, check="none")
     assert report.counts["sequence_attention"] == 1
     assert attention(made).get("local_window_size") == window
+
+
+def test_a_mask_that_ends_where_no_buffer_does():
+    """It runs for 40 tokens and not for 300, and nothing says why, so it may hide keys that were not seen."""
+    source = model("line = Reshape(grid, all)  part = Slice(line, start, size)  late = Greater(part, five)"
+                   "  gone = Or(late, later)  hides = Or(gone, pads4)")  # fmt: skip
+    for name, array in {"grid": np.zeros((4, 11), np.int64), "all": [-1], "start": [0]}.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
+    tied, _ = surgeon.edit(source, SequenceSizes())
+    with pytest.raises(ConditionFailed, match="the mask of 300 rows and 300 keys has the shape"):
+        visible_keys.visible_keys(Index.over(tied), ["bias"], symbol("sequence"), symbol("past"))
 
 
 def test_a_mask_that_is_too_large_to_compute():

@@ -5,7 +5,7 @@ it: the nodes run for several numbers of past and new tokens, and the results ar
 ops know.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from surgeon.shapes.index_shapes import shapes_of
 SHORT = ((1, 0), (2, 0), (7, 3), (1, 8))
 """New and past tokens of the first runs, at which a mask has to run."""
 LONG = ((40, 0), (300, 0), (1, 300), (5, 290))
-"""Those of longer runs.  If a mask does not run there, no model does: it is longer than a buffer."""
+"""Those of longer runs.  A mask may end before, with a buffer that it reads."""
 FEW = 3  # new tokens of further runs
 MAX_NODES = 300  # of a mask; exporters write 16 to 105
 MAX_ELEMENTS = 1 << 26  # of a tensor of a run: a mask of 8,192 rows and keys
@@ -101,25 +101,39 @@ def _run(
     past: Size,
     read: Callable[[Sequence[np.ndarray], int, int], None],
 ) -> None:
-    """Read the values of tensors at several numbers of new and past tokens; fixed numbers stay as they are.
+    """Read the values of tensors at several numbers of new and past tokens.
 
-    Raises ConditionFailed if they do not run.
+    Raises ConditionFailed if they do not run, unless a buffer or a limit that they read ends there.
     """
     olds = symbols(past)
     news = symbols(rows) - olds  # the rows may be those of a buffer from the past on
     require(max(len(olds), len(news)) < 2, "the numbers of new and of past tokens are not sizes of inputs")
-    further = sorted({(FEW, past) for tensor in tensors for past in tensor.pasts})
-    for lengths in (*SHORT, *LONG, *further):
-        new = rows if isinstance(rows, int) else lengths[0]
-        old = past if isinstance(past, int) else lengths[1]
+    ends, ran, refused = {end for tensor in tensors for end in tensor.ends}, 0, list[tuple[int, DoesNotRun]]()
+    for new, old in _lengths(rows, past, ends):
         sizes = dict.fromkeys(news, new) | dict.fromkeys(olds, old)
         try:
             if _evaluated(rows, sizes) != new:
                 raise DoesNotRun(f"there are {_evaluated(rows, sizes)} rows of {new} new tokens")
             read([tensor.value(sizes, old + new) for tensor in tensors], new, old)
-        except DoesNotRun:
-            if lengths in SHORT:
-                raise
+            ran = max(ran, old + new)
+        except DoesNotRun as why:
+            refused.append((old + new, why))
+    for total, reason in refused:
+        if total <= ran or ran not in ends:
+            raise reason
+
+
+def _lengths(rows: Size, past: Size, ends: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The numbers of new and past tokens of each run; fixed ones stay as they are.
+
+    ends: a window may be any of them, or lie in a buffer that ends there.
+    """
+    for new, old in (*SHORT, *LONG):
+        yield rows if isinstance(rows, int) else new, past if isinstance(past, int) else old
+    for total in sorted({end + by for end in ends for by in (0, 1, 8) if end + by > max(map(sum, SHORT))}):
+        new = rows if isinstance(rows, int) else total - past if isinstance(past, int) else FEW
+        if 0 < new <= total:
+            yield new, past if isinstance(past, int) else total - new
 
 
 def _shown(mask: np.ndarray, shape: tuple[int, int], shows: bool) -> np.ndarray:
@@ -203,20 +217,16 @@ class ComputedTensor:
         return tuple(name for node in self.nodes for name in node.outputs if name)
 
     @property
-    def pasts(self) -> list[int]:
-        """Past tokens of further runs: around each integer that the nodes read, and up to the end of each buffer.
-
-        A window may be any such integer, or lie in a buffer.
-        """
+    def ends(self) -> set[int]:
+        """The integers that the nodes read, and the sizes of their buffers."""
         constants = self._constants.values()
         small = [array for array in constants if array.dtype.kind in "iuf" and array.size < 8]
         # A negative float is what is added to a score; larger ones do not count exactly.
         floats = [array[(array > 0) & (array < 1 << 24)] for array in small if array.dtype.kind == "f"]
         read = [*floats, *(array for array in small if array.dtype.kind != "f")]
         numbers = {abs(float(number)) for array in read for number in array.reshape(-1)}
-        found = {int(number) + by for number in numbers for by in (-2, 5) if number < LONGEST and number.is_integer()}
-        found |= {size - FEW for array in constants for size in array.shape}
-        return [past for past in found if past > max(map(sum, SHORT)) - FEW]
+        found = {int(number) for number in numbers if number < LONGEST and number.is_integer()}
+        return found | {size for array in constants for size in array.shape}
 
     def value(self, sizes: Mapping[str, int], keys: int = 0) -> np.ndarray:
         """The tensor.  sizes: of symbols; those that it lacks count sequences.  keys: columns of an input of ones.
