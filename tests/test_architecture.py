@@ -61,7 +61,7 @@ BUDGETS = {
     "pipeline": 7_650,  # rules that run once, and again without a step at fault; containers of several models
     "precision": 6_750,  # rounding of weights to integers, and the losses; conversions as steps of other runs
     "proof": 10_920,  # decoding in steps; sizes that an attention with a cache refuses
-    "rules": 12_560,  # rules that share a search, ops that only another rule replaces, masks found by running them
+    "rules": 12_561,  # rules that share a search, ops that only another rule replaces, masks found by running them
     "rules of `patterns`": 14_848,  # attention of decoders as GroupQueryAttention, also with a condition and a mask
     "runtime": 13_525,  # execution providers of plugins; limits of GroupQueryAttention
     "shapes": 7_350,  # a total of past and new tokens, for a shape that leaves it out; tables of packed integers

@@ -152,6 +152,16 @@ def test_a_mask_in_a_buffer(rows, window):
     assert attention(made).get("local_window_size") == window
 
 
+def test_a_mask_that_never_runs():
+    """No number that it reads is the end of what ran."""
+    source = model("line = Slice(buffer, start, size)  twice = Concat<axis = 0>(line, line)  hides = Or(twice, later)")
+    for name, array in {"buffer": np.zeros(44, bool), "start": [0]}.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
+    tied, _ = surgeon.edit(source, SequenceSizes())
+    with pytest.raises(ConditionFailed, match="the mask of 1 rows and 1 keys|do not run"):
+        visible_keys.visible_keys(Index.over(tied), ["bias"], symbol("sequence"), symbol("past"))
+
+
 def test_a_mask_that_ends_for_no_known_reason(monkeypatch):
     """It runs for 40 tokens and not for 300, so it may hide keys that were not seen."""
     source = model("line = Slice(buffer, start, size)  hides = Or(line, later)")

@@ -108,7 +108,8 @@ def _run(
     olds = symbols(past)
     news = symbols(rows) - olds  # the rows may be those of a buffer from the past on
     require(max(len(olds), len(news)) < 2, "the numbers of new and of past tokens are not sizes of inputs")
-    ends, ran, refused = {end for tensor in tensors for end in tensor.ends}, 0, list[tuple[int, DoesNotRun]]()
+    ends = {end for tensor in tensors for end in tensor.ends if end > max(map(sum, SHORT))}
+    ran, refused = 0, list[tuple[int, DoesNotRun]]()
     for new, old in _lengths(rows, past, ends):
         sizes = dict.fromkeys(news, new) | dict.fromkeys(olds, old)
         try:
@@ -130,7 +131,7 @@ def _lengths(rows: Size, past: Size, ends: Collection[int]) -> Iterator[tuple[in
     """
     for new, old in (*SHORT, *LONG):
         yield rows if isinstance(rows, int) else new, past if isinstance(past, int) else old
-    for total in sorted({end + by for end in ends for by in (0, 1, 8) if end + by > max(map(sum, SHORT))}):
+    for total in sorted({end + by for end in ends for by in (0, 1, 8)}):
         new = rows if isinstance(rows, int) else total - past if isinstance(past, int) else FEW
         if 0 < new <= total:
             yield new, past if isinstance(past, int) else total - new
