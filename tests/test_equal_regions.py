@@ -185,7 +185,7 @@ def test_a_number_may_speak_of_a_dim(divisor, outcome):
     def mean(g: Graph, x: Tensor) -> Tensor:
         return g.reduce_mean(x, axes=[-1], keepdims=1)
 
-    text = f"""(float[1, 8, 768] x) => (float[1, 8, 1] y) <int64[1] a = {{-1}}, float c = {{{divisor}}}>
+    text = f"""(float[1, 512, 768] x) => (float[1, 512, 1] y) <int64[1] a = {{-1}}, float c = {{{divisor}}}>
         {{ p = ReduceSum<keepdims = 1>(x, a) y = Div(p, c) }}"""
     assert outcomes(parse(text), mean) == {"y": outcome}
 

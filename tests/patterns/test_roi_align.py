@@ -123,7 +123,7 @@ def test_the_formula_is_that_of_torchvision(ratio, aligned):
 def test_the_plugin_is_as_tensorrt_declares_it():
     """All six fields, and where its creator is looked up; and nothing is said against the op or the plugin."""
     for target, op in (("tensorrt", "ROIAlign_TRT"), ("onnx", "RoiAlign")):
-        made, _ = surgeon.rewrite(graph(placeholder()), roi_align, target=target, check="none")
+        made, _ = surgeon.rewrite(graph(placeholder()), roi_align, target=target)
         node = made.graph.node[-1]
         attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
         sizes = {"spatial_scale": 0.5, "output_height": 2, "output_width": 3, "sampling_ratio": 2}
