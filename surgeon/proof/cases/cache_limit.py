@@ -48,16 +48,15 @@ def cache_limits(model: Model) -> Iterator[CacheLimit]:
     index = Index(model)
     shapes = shapes_of(index)
     for node in index.main.nodes:
-        if name := past_of(node):
+        if traits_of(node.op).operands.key_counts is not None and (name := past_of(node)):
             query, past = (shapes.shape(index.main, read) for read in (node.inputs[0], name))
             if query and past and len(query) > 1 and len(past) > 2:
                 yield CacheLimit(past[0], past[2], query[1])
 
 
 def past_of(node: Node) -> str:
-    """The past keys of an attention whose kernel has such a limit; empty for other nodes."""
-    known = traits_of(node.op)
-    reads = known.products.attention_inputs if known.operands.key_counts is not None else None
+    """The past keys of an attention; empty without any."""
+    reads = traits_of(node.op).products.attention_inputs
     slot = None if reads is None else reads.past_key
     return "" if slot is None or slot >= len(node.inputs) else node.inputs[slot]
 

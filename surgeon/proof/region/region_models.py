@@ -362,7 +362,7 @@ def _constraints(cut: RegionSlice) -> Iterator[SizeConstraint]:
 def _cache_limits(cut: RegionSlice) -> Iterator[CacheLimit]:
     """The sizes that the replacement's attentions with a cache refuse."""
     olds = {new: old for old, new in cut.region.outputs}
-    for node in cut.after:
+    for node in [one for one in cut.after if traits_of(one.op).operands.key_counts is not None]:
         past = _shape(cut, node, name) if (name := past_of(node)) else None
         whole = cut.sizes(olds[node.outputs[1]]) if past and node.outputs[1:2] and node.outputs[1] in olds else ()
         if past is not None and len(past) == len(whole) > 2:
