@@ -93,10 +93,11 @@ CONFIGS: Mapping[str, Callable[[Mapping[str, int]], Any]] = {
     "cohere": lambda sizes: transformers.CohereConfig(**sizes),
     "gpt_oss": _gpt_oss,
 }
-"""The architectures that surgeon was written with."""
+"""The architectures for which the rules were written."""
 _MIXED = {"sliding_window": 16, "layer_types": _kinds(SMALL)}
 _EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 _HEADS = {"head_dim": 16}
+_GPT = {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4}
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "afmoe": {**_EXPERTS, **_MIXED, **_HEADS},
     "apertus": {},
@@ -104,7 +105,7 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
     "biogpt": {},
     "bitnet": {},
     "bloom": {"n_head": 4, "n_layer": 2},
-    "codegen": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    "codegen": {**_GPT, "rotary_dim": 8},
     "cohere2": {**_MIXED, **_HEADS},
     "cwm": {},
     "deepseek_v3": {
@@ -129,9 +130,9 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
     "glm": _HEADS,
     "glm4": _HEADS,
     "glm4_moe": {**_EXPERTS, **_HEADS, "n_routed_experts": 4, "n_group": 1, "topk_group": 1},
-    "gpt_bigcode": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4},
+    "gpt_bigcode": _GPT,
     "gpt_neo": {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 16},
-    "gptj": {"n_positions": 512, "n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    "gptj": {**_GPT, "rotary_dim": 8},
     "granitemoe": _EXPERTS,
     "hunyuan_v1_dense": _HEADS,
     "internlm3": {},
@@ -157,7 +158,7 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
     "vaultgemma": {**_MIXED, **_HEADS, "query_pre_attn_scalar": 16},
     "xglm": {"d_model": 64, "ffn_dim": 128, "num_layers": 2, "attention_heads": 4},
 }
-"""Settings of architectures that were tried when it was finished."""
+"""Settings of architectures that were tried afterwards."""
 _EMBEDDINGS = {"gemma": 0.02, "gemma2": 0.02, "gemma3": 0.02, "granite": 1 / 12, "vaultgemma": 0.02}
 """Factors of embeddings that the architecture multiplies: by the root of their width, or a number of the settings."""
 
